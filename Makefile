@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install quickstart test thorough coverage lint format docs pictures widths bench compare ci clean
+.PHONY: install quickstart test thorough coverage lint format docs figures pictures widths bench compare ci clean
 
 install: $(BIN)/python
 	$(BIN)/python -m pip install -e ".[dev]"
@@ -38,6 +38,9 @@ format: install
 docs: install
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
+figures: install
+	$(BIN)/python docs/pictures.py
+
 pictures: install
 	$(BIN)/python docs/contact_sheet.py
 
@@ -54,4 +57,4 @@ ci:
 	.ci/run
 
 clean:
-	rm -rf .venv .recipes docs/_build docs/auto_examples docs/generated docs/_static/drawn build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png
+	rm -rf .venv .recipes docs/_build docs/auto_examples docs/generated build dist .pytest_cache .mypy_cache .ruff_cache examples/*.png

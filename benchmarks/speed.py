@@ -1,8 +1,10 @@
 """Speed of the package, as ratios measured in one run.
 
-    python benchmarks/speed.py [entries] [sketch] [serving] [import]
+    python benchmarks/speed.py [entries] [scale] [sketch] [serving] [import]
 
 entries   every metric, test, calibrator, interval, display and report (default)
+scale     ten million samples in memory: time and peak memory of every metric and test, and of the isotonic,
+          spline and Platt calibrators, with the growth from 10^5 samples compared with that of np.sort
 sketch    a billion simulated samples in batches, with the peak memory; throughput for several types of data
           and batches; the cutoff calibration error from a sketch compared with the exact one
 serving   calibrated predictions of one sample and of a million: classifiers, maps from JSON, ONNX Runtime
@@ -16,7 +18,8 @@ on elapsed time: the median, and the median of the ratios with its quartiles.
     --only WORD ...        entries, or families, whose name contains one of the words
     --seconds 1            time for each entry
     --rows 1e9             samples of the stream of a sketch, in batches of a million
-    --out FILE             write the table of serving
+    --limit 300            seconds of a call of scale, predicted from 10^5 samples; longer ones are omitted
+    --out FILE             write the table of serving or scale
     --smoke                small sizes, as a quick check
 """
 
@@ -92,6 +95,51 @@ def entries(options: argparse.Namespace) -> None:
                 )
                 times = f"{np.median(own) * 1e3:10.3f} | {spread(own / sort)}"
                 print(f"| {name:<52} | {n:>9,} | {times} |", flush=True)
+
+
+def scale(options: argparse.Namespace) -> None:
+    """Print time and peak memory of ten million samples."""
+    from _entries import data_of, families
+    from _timing import allow, measure
+
+    sizes, draws = ((100, 200), 39) if options.smoke else ((10**5, 10**7), None)
+    found = families(draws)
+    fitted = ("IsotonicCalibrator", "SplineCalibrator", "PlattCalibrator")
+    chosen = found["metrics"] | found["tests"] | {name: found["calibrators"][name] for name in fitted}
+    allow(1e6, 18e9)
+    lines = [
+        "# Ten million samples in memory",
+        "",
+        f"Written by `python benchmarks/speed.py scale --out benchmarks/results/scale.md`, "
+        f"numpy {np.__version__}. The input has 16 bytes per sample. Growth: the time of 10^7 samples "
+        f"divided by that of 10^5, relative to np.sort. -: would take more than {options.limit:g} s.",
+        "",
+        "| call | seconds | ratio to np.sort | growth | peak memory / input |\n|---|---:|---:|---:|---:|",
+    ]
+    print(lines[-1])
+    for name, build in list(chosen.items())[:: len(chosen) - 1 if options.smoke else 1]:
+        if not any(word in name for word in options.only):
+            continue
+        ratios, seconds, peak = [], 0.0, float("nan")
+        try:
+            for n in sizes:
+                if seconds * sizes[1] / sizes[0] > options.limit:
+                    break
+                data = data_of(n)
+                task, sort = build(data), partial(np.sort, data.p)
+                timed = measure(task, sort, 0.0 if options.smoke else options.seconds)
+                seconds, peak = float(np.median(timed["seconds"])), timed["peak"] / (16 * n)
+                ratios.append(seconds / float(np.median(timed["sort"])))
+        except (ValueError, MemoryError) as error:
+            ratios = []
+            print(f"{name}: {error}".splitlines()[0])
+        cells = "- | - | - | -"
+        if len(ratios) == len(sizes):
+            cells = f"{seconds:.3g} | {ratios[1]:.3g} | {ratios[1] / ratios[0]:.2f} | {peak:.2f}"
+        lines.append(f"| {name} | {cells} |")
+        print(lines[-1], flush=True)
+    if options.out is not None:
+        options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def samples(kind: str, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -294,6 +342,7 @@ def imports(options: argparse.Namespace) -> None:
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "entries": entries,
+    "scale": scale,
     "sketch": sketches,
     "serving": serving,
     "import": imports,
@@ -308,6 +357,7 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="+", metavar="WORD", default=[""])
     parser.add_argument("--rows", type=lambda text: int(float(text)), default=10**9)
+    parser.add_argument("--limit", type=float, default=300.0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)

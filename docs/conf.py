@@ -15,7 +15,6 @@ from sphinx_gallery.sorting import ExplicitOrder
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from check_links import broken_links
-from pictures import draw_all
 
 # warnings are errors in the build, but deprecations within other libraries are not shown in the examples
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -232,7 +231,6 @@ def check_site(app, exception):
 
 
 def setup(app):
-    app.connect("builder-inited", lambda app: draw_all())
     app.connect("source-read", quote_readme)
     app.connect("source-read", show_in_site)
     app.connect("source-read", list_objects)

@@ -2,7 +2,7 @@
 
 ``make pictures`` draws docs/_build/pictures/sheet.png and a picture of each case beside it, and prints
 faults. A thorough test looks for them, too: no text overlaps another one or leaves its figure, tick labels
-differ, and no curve leaves the range of the predictions.
+differ, and no curve leaves the range of the predictions, or of their kernel.
 """
 
 import sys
@@ -31,6 +31,7 @@ from sklearn_calib.plot import (
     SegmentsDisplay,
     reliability_grid,
 )
+from sklearn_calib.plot._reliability import _drawn_curves
 
 import pictures
 
@@ -151,6 +152,7 @@ for _name, _sample in {
 del CASES["isotonic, n = 1,000,000"]
 CASES |= {
     "kernel, n = 20": drawn(ReliabilityDisplay, SMALL, curve="kernel"),
+    "kernel, two predictions": drawn(ReliabilityDisplay, TWO, curve="kernel", sharpness="brier"),
     "kernel, predictions in [0, .01]": drawn(ReliabilityDisplay, RARE, curve="kernel"),
     "kernel, predictions in [.98, 1]": drawn(
         ReliabilityDisplay, SURE, curve="kernel", sharpness="brier"
@@ -232,14 +234,15 @@ def faults(figure: Figure) -> list[str]:
             labels = [label.get_text() for label in tick_labels(axis)]
             if len(set(labels)) < len(labels):
                 found.append(f"tick labels {labels} repeat")
-        curves = [line for line in ax.lines if line.get_gid() == "sklearn_calib.reliability"]
+        curves = _drawn_curves(ax)
         histograms = [steps for child in ax.child_axes for steps in child.patches]
-        for line, steps in zip(curves, histograms, strict=bool(histograms)):
+        for curve, steps in zip(curves, histograms, strict=bool(histograms)):
+            line = curve.line
             values, edges, base = steps.get_data()
             occupied = np.flatnonzero(values > base)
             # predictions near the axes are drawn on their margin
             low, high = edges[max(occupied[0] - 1, 0)], edges[min(occupied[-1] + 2, values.size)]
-            pad = 0.02 * (edges[-1] - edges[0])
+            pad = 0.02 * (edges[-1] - edges[0]) + (curve.curve.bandwidth or 0.0)
             x = line.get_xdata()[np.isfinite(line.get_ydata())]
             # hidden points are beyond the axes, and clipped
             x = x[(x >= ax.get_xlim()[0]) & (x <= ax.get_xlim()[1])] if line.get_clip_on() else x

@@ -1,21 +1,22 @@
 """Draw the figures of the guide. Every number in them is computed here, by the package.
 
-``python docs/pictures.py`` draws all figures in ``docs/_static/drawn``, as the build of the site does. The
-figures that the code of a page saves are drawn by this code.
-``python docs/pictures.py readme`` draws the committed ones: the figure of the README, and the logo.
+``python docs/pictures.py`` draws all figures in ``docs/_static/drawn``, which are committed, so that pages
+can be read where nothing is built. The figures that the code of a page saves are drawn by this code.
+``python docs/pictures.py readme`` draws the figure of the README, and the logo.
 """
 
 import contextlib
 import re
-import shutil
 import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 from scipy.special import expit, logit
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
@@ -36,6 +37,7 @@ from sklearn_calib.plot import ReliabilityDisplay
 import run_blocks
 
 SAVED = re.compile(r"savefig\(\"([^\"]+)\"\)")
+LONG = re.compile(r"\d+\.\d{3,}")
 STATIC = Path(__file__).resolve().parent / "_static"
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "0.45"
 
@@ -391,25 +393,32 @@ PICTURES = {
 
 
 def draw_all(folder: Path = STATIC / "drawn") -> None:
-    """Draw the pictures that are not there yet, or older than this script."""
+    """Draw all pictures, with the same bytes if nothing has changed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in PICTURES.items():
-        path = folder / name
-        if not path.exists() or path.stat().st_mtime < Path(__file__).stat().st_mtime:
-            draw().savefig(path)
-    pages = {page: saved(page.read_text(encoding="utf-8")) for page in run_blocks.pages()}
-    for page, names in pages.items():
-        paths = [folder / name for name in names]
-        if all(path.exists() and path.stat().st_mtime >= page.stat().st_mtime for path in paths):
-            continue
-        plt.switch_backend("agg")
-        with TemporaryDirectory() as place, contextlib.chdir(place):
-            # the code of the page, in order
-            for _ in run_blocks.run(page):
-                pass
-            for path in paths:
-                shutil.copy(path.name, path)
-        plt.close("all")
+    plt.switch_backend("agg")
+    text = {"svg.fonttype": "none", "svg.hashsalt": "sklearn_calib"}
+    with TemporaryDirectory() as place, contextlib.chdir(place), mpl.rc_context(text):
+        for name, draw in PICTURES.items():
+            draw().savefig(name)
+        for page in run_blocks.pages():
+            if saved(page.read_text(encoding="utf-8")):
+                # the code of the page, in order
+                for _ in run_blocks.run(page):
+                    pass
+                plt.close("all")
+        for path in Path().glob("*.svg"):
+            (folder / path).write_text(lean(path.read_text(encoding="utf-8")), encoding="utf-8")
+        Image.open("card.png").convert("RGB").quantize(64).save(folder / "card.png", optimize=True)
+
+
+def lean(svg: str) -> str:
+    """Return a picture without its date, and with coordinates to a hundredth of a point."""
+    svg = re.sub(r" *<metadata>.*?</metadata>\n", "", svg, flags=re.DOTALL)
+    return re.sub("<[^>]+>", lambda tag: LONG.sub(_short, tag[0]), svg)
+
+
+def _short(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def saved(text: str) -> list[str]:

@@ -3,8 +3,8 @@ Choosing a calibrator by cross-validation
 =========================================
 
 Parametric calibrators are usually better for small samples, and flexible calibrators for large samples.
-``AutoCalibrator`` compares them by cross-validation and selects the simplest one within one standard error of
-the best.
+``AutoCalibrator`` compares them by cross-validation and selects the first one, in the order of preference,
+within one standard error of the best.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +14,8 @@ from sklearn_calib.calibrators import AutoCalibrator
 from sklearn_calib.datasets import make_forecasts
 
 # %%
-# The lower panels show the excess log loss of the candidates with one standard error, from the simplest to
-# the most flexible. The first candidate whose error bar includes 0 is selected (blue).
+# The lower panels show the excess log loss of the candidates with one standard error, the default calibrator
+# first. The first candidate whose error bar includes 0 is selected (blue).
 
 grid = np.linspace(0.01, 0.99, 99)
 fig, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained", height_ratios=(3, 2))

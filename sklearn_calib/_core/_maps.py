@@ -327,6 +327,20 @@ class Average(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Chain(Node):
+    """Two vector maps, the second of the probabilities of the first."""
+
+    kind = "chain"
+    maps: tuple[Node, ...]
+
+    def evaluate(self, ops: Any, scores: Any) -> Any:
+        return self.maps[1].evaluate(ops, ops.let(self.maps[0].evaluate(ops, scores)))
+
+    def check(self, n_classes: int) -> None:
+        _require_maps(self.maps, 2, n_classes, scalar=False)
+
+
+@dataclass(frozen=True, eq=False)
 class Recalibrated(Node):
     """Probabilities with log-odds ``slope * logit(p) + intercept`` of a map's; normalized if multiclass."""
 

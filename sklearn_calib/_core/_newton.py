@@ -18,10 +18,14 @@ from sklearn_calib._typing import Array
 Columns = Array | Callable[[slice], Array]
 #: From coefficients, gradient and Hessian to a step.
 Bound = Callable[[Array, Array, Array], Array]
+#: From weights of the observations to the weighted sums of products of the columns.
+Gram = Callable[[Array], Array]
 
 _MOST_STEPS = 200
 _MOST_HALVINGS = 60
-# A step must gain this fraction of what its slope predicts (Armijo), but for the rounding of the objective.
+# A step must gain this fraction of what its slope predicts (Armijo), but for the rounding of the objective. A
+# full step that moves no log-odds by more than 1 gains at least the fraction 3 - e, as third derivatives are
+# less than second ones.
 _ARMIJO, _ROUNDING = 1e-4, 1e-13
 # The first step moves no log-odds farther than this, the next no farther than twice this, and so on: after a
 # step that makes all outcomes but a few certain, little would be known about the next.
@@ -45,9 +49,10 @@ class LogisticFit:
     converged: bool
 
 
-def log_likelihood(z: Array, weight: Array, positives: Array) -> float:
-    """Return sum_i s_i z_i - w_i log(1 + exp(z_i)), without cancellation."""
-    return -float(weight @ np.log1p(np.exp(-np.abs(z))) + _excess(z, weight, positives) @ z)
+def log_likelihood(z: Array, weight: Array, positives: Array) -> Array:
+    """Return sum_i s_i z_i - w_i log(1 + exp(z_i)), without cancellation, of log-odds (n,) or (m, n)."""
+    logs = np.log1p(np.exp(-np.abs(z))) @ weight
+    return np.asarray(-logs - (_excess(z, weight, positives) * z).sum(axis=-1))
 
 
 def fit_logistic(
@@ -61,6 +66,7 @@ def fit_logistic(
     offset: Array | None = None,
     bound: Bound | None = None,
     last_gain: float = _LAST_GAIN,
+    gram: Gram | None = None,
 ) -> LogisticFit:
     """Minimize the penalized loss by Newton's method with halved steps.
 
@@ -69,8 +75,12 @@ def fit_logistic(
     than ``last_gain`` per unit of weight. Many observations should be ordered such that neighbors are alike:
     these are pooled to find a start from which one or two steps suffice. Where coefficients must stay in a
     convex set, ``bound`` returns the step, given the coefficients, the gradient and the Hessian.
+
+    ``gram`` returns the information from weights (n,) where that is faster than from the columns; there is
+    then no pooling. With penalties and starts of shape (m, k), m problems are solved at once, whose steps
+    ``bound`` and whose information ``gram`` must return.
     """
-    problem = _Problem(columns, weight, positives, penalty, center, offset, bound, last_gain)
+    problem = _Problem(columns, weight, positives, penalty, center, offset, bound, last_gain, gram)
     if problem.is_long():
         start = problem.pooled().solve(start).coef
     return problem.solve(start)
@@ -99,63 +109,91 @@ class _Problem:
     offset: Array | None
     bound: Bound | None
     last_gain: float
+    gram: Gram | None = None
 
     def is_long(self) -> bool:
-        return self.weight.shape[0] > 2 * _COARSE
+        return self.weight.shape[0] > 2 * _COARSE and self.gram is None
 
+    @np.errstate(under="ignore")
     def solve(self, theta: Array) -> LogisticFit:
-        total, farthest = float(self.weight.sum()), _FARTHEST
-        ridge = self.penalty * np.eye(theta.shape[0])
+        total, farthest = self.weight.sum(), _FARTHEST
+        value: Array | None = None
+        ridge = np.asarray(self.penalty)[..., np.newaxis] * np.eye(theta.shape[-1])
         last_move = _LAST_MOVE_OF_MANY if self.is_long() else _LAST_MOVE
-        value, gradient, information = self.derivatives(theta)
         for _ in range(_MOST_STEPS):
+            gradient, information = self.derivatives(theta)
             hessian = information + ridge
             step = _newton_step(hessian, gradient) if not self.bound else self.bound(theta, gradient, hessian)
-            gain = -float(gradient @ step)
+            gain = -(gradient * step).sum(axis=-1)
             move = self.largest_move(step)
-            if move <= last_move or gain <= self.last_gain * total:
+            if ((move <= last_move) | (gain <= self.last_gain * total)).all():
                 return LogisticFit(theta + step, information, True)
-            length = min(1.0, farthest / move)
-            step, gain, farthest = length * step, length * gain, 2.0 * farthest
-            for _ in range(_MOST_HALVINGS):
-                trial = self.derivatives(theta + step)
-                if trial[0] <= value - _ARMIJO * gain + _ROUNDING * abs(value):
-                    break
-                step, gain = step / 2.0, gain / 2.0
-            theta, (value, gradient, information) = theta + step, trial
+            if (move > 1.0).any():
+                longest = np.minimum(1.0, farthest / np.maximum(move, _TINY))
+                value = self.value(theta) if value is None else value
+                length, value = self.length(theta, step, gain, longest[..., np.newaxis], value)
+                step *= length
+            else:
+                value = None
+            theta, farthest = theta + step, 2.0 * farthest
         return LogisticFit(theta, information, False)
 
+    def length(
+        self, theta: Array, step: Array, gain: Array, length: Array, value: Array
+    ) -> tuple[Array, Array]:
+        """Return the first of the length, its half and so on that gains enough, and the objective there."""
+        for _ in range(_MOST_HALVINGS):
+            limit = value - _ARMIJO * length[..., 0] * gain + _ROUNDING * np.abs(value)
+            trial = self.value(theta + length * step)
+            enough = trial <= limit
+            if enough.all():
+                break
+            length = np.where(enough[..., np.newaxis], length, length / 2.0)
+        return length, trial
+
     def parts(self) -> Iterator[tuple[slice, Array]]:
-        return ((rows, self.part(rows)) for rows in blocks(self.weight.shape[0]))
+        n = self.weight.shape[0]
+        return ((rows, self.part(rows)) for rows in blocks(n, None if self.gram is None else n))
 
     def part(self, rows: slice) -> Array:
         return self.columns(rows) if callable(self.columns) else self.columns[:, rows]
 
-    @np.errstate(under="ignore")
-    def derivatives(self, theta: Array) -> tuple[float, Array, Array]:
-        """Return the objective, its gradient, and the Hessian without the penalty."""
+    def log_odds(self, theta: Array, rows: slice, part: Array) -> Array:
+        z: Array = theta @ part
+        if self.offset is not None:
+            z += self.offset[rows]
+        return z
+
+    def value(self, theta: Array) -> Array:
+        """Return the objective."""
         away = theta - self.center
-        gradient = self.penalty * away
-        value = 0.5 * float(gradient @ away)
-        information = np.zeros((*theta.shape, *theta.shape))
+        value = 0.5 * (self.penalty * away * away).sum(axis=-1)
         for rows, part in self.parts():
-            z, weight = theta @ part, self.weight[rows]
-            if self.offset is not None:
-                z += self.offset[rows]
-            small, residual = np.exp(-np.abs(z)), _excess(z, weight, self.positives[rows])
-            value += float(weight @ np.log1p(small) + residual @ z)
+            z = self.log_odds(theta, rows, part)
+            value -= log_likelihood(z, self.weight[rows], self.positives[rows])
+        return value
+
+    def derivatives(self, theta: Array) -> tuple[Array, Array]:
+        """Return the gradient of the objective, and its Hessian without the penalty."""
+        gradient = self.penalty * (theta - self.center)
+        information = np.zeros((*theta.shape, theta.shape[-1]))
+        for rows, part in self.parts():
+            z, weight = self.log_odds(theta, rows, part), self.weight[rows]
             # p and 1 - p without cancellation: the smaller of them is small / (1 + small)
+            small = np.exp(-np.abs(z))
             larger = 1.0 / (1.0 + small)
             small *= larger
             small *= weight
+            residual = _excess(z, weight, self.positives[rows])
             residual -= np.copysign(small, z)
-            gradient += part @ residual
+            gradient += residual @ part.T
             small *= larger
-            information += (part * small) @ part.T
-        return value, gradient, information
+            information += (part * small) @ part.T if self.gram is None else self.gram(small)
+        return gradient, information
 
-    def largest_move(self, step: Array) -> float:
-        return max(float(np.abs(step @ part).max()) for _, part in self.parts())
+    def largest_move(self, step: Array) -> Array:
+        moves = [np.abs(step @ part).max(axis=-1) for _, part in self.parts()]
+        return moves[0] if len(moves) == 1 else np.max(moves, axis=0)
 
     def pooled(self) -> "_Problem":
         """Return the problem of neighbors pooled at their weighted means."""

@@ -64,7 +64,7 @@ class LogitOutcomes:
         return self._model(intercept + slope * self.x, intercept, slope)
 
     def _model(self, eta: Array, intercept: float, slope: float) -> Recalibration:
-        likelihood = log_likelihood(eta, self.weight, self.positives)
+        likelihood = float(log_likelihood(eta, self.weight, self.positives))
         return Recalibration(intercept, slope, expit(eta), expit(-eta), likelihood)
 
     def residual(self, fit: Recalibration) -> Array:

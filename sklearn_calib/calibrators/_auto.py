@@ -59,7 +59,7 @@ class Candidate:
     >>> p = [0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]
     >>> y = [0, 0, 1, 0, 1, 0, 1, 1]
     >>> AutoCalibrator(cv=4).fit(p, y).selection_.candidates[0].name
-    'temperature'
+    'spline'
     """
 
     name: str
@@ -79,11 +79,11 @@ class CalibratorSelection(FrameMixin):
     best : str
         Name of the candidate with the smallest log loss.
     candidates : tuple of Candidate
-        All candidates, from the simplest to the most flexible; empty without cross-validation.
+        All candidates, in their order; empty without cross-validation.
     n_folds : int
         Number of folds; 0 without cross-validation.
     n_standard_errors : float
-        Maximum excess of a simpler calibrator, in standard errors.
+        Maximum excess of a candidate that comes before the best one, in standard errors.
     reason : str
         The reason for the choice, in a sentence.
 
@@ -127,24 +127,24 @@ class CalibratorSelection(FrameMixin):
 class AutoCalibrator(ComposedCalibrator):
     r"""Choice among calibrators by cross-validated log loss, with the one-standard-error rule.
 
-    Each candidate is fitted to all folds but one and evaluated on the held-out fold. The first candidate, in
-    order of complexity, whose mean log loss exceeds the smallest one by at most one standard error of the
-    difference is chosen [1]_ and fitted to all samples. ``selection_`` describes the choice and its reason.
+    Each candidate is fitted to all folds but one and evaluated on the held-out fold. The first candidate
+    whose mean log loss exceeds the smallest one by at most one standard error of the difference is chosen
+    [1]_ and fitted to all samples. ``selection_`` describes the choice and its reason.
 
     Parameters
     ----------
     candidates : dict of str to calibrator, or None, default=None
-        Calibrators or other classifiers with ``predict_proba`` by name, from the simplest to the most
-        flexible. None: for binary problems temperature scaling, Platt scaling, beta calibration, spline and
-        Venn-Abers; with ``link="identity"`` those that support any scores, Platt scaling, spline and
-        Venn-Abers; for multiclass problems temperature, vector and structured matrix scaling, and the log
-        average, :class:`LogAverageCalibrator`.
+        Calibrators or other classifiers with ``predict_proba`` by name, the preferred ones first, such as
+        the simplest. None: the default of the package, then the others; for binary problems spline,
+        temperature scaling, Platt scaling, beta calibration and Venn-Abers; with ``link="identity"`` those
+        that support any scores, spline, Platt scaling and Venn-Abers; for multiclass problems the log
+        average, :class:`LogAverageCalibrator`, and temperature, vector and structured matrix scaling.
     cv : int or splitter, default=5
         Number of shuffled stratified folds, at least 2, or a splitter of :mod:`sklearn.model_selection`.
         Fewer folds if a class has fewer samples; if it has a single one, the first candidate is chosen
         without cross-validation, which ``selection_`` reports.
     n_standard_errors : float, default=1.0
-        Maximum excess of a simpler candidate, in standard errors; 0 chooses the smallest log loss.
+        Maximum excess of a preferred candidate, in standard errors; 0 chooses the smallest log loss.
     link : {"logit", "identity"}, default="logit"
         Type of the scores for the default candidates. "logit": probabilities. "identity": any real scores,
         or for multiclass problems logits. Ignored with ``candidates``, which have their own links.
@@ -175,6 +175,10 @@ class AutoCalibrator(ComposedCalibrator):
 
     For the folds, samples with integer weights are expanded to repeated samples, at most about 10**6 equal
     copies; samples with other weights are assigned to one fold each.
+
+    *Use.* For your own candidates, or to see by how much the default ones differ. The default of the package
+    adapts to the data itself. A choice among the default candidates takes many times as long, and on average
+    does not have a smaller log loss; with few samples the choice is a further source of error.
 
     *Smoothing.* With ``candidates=None`` the probabilities :math:`p` become :math:`(1 - \epsilon) p +
     \epsilon q`, in the comparison and in the result, with :math:`\epsilon = 0.1/n` and the class frequencies
@@ -262,9 +266,7 @@ class AutoCalibrator(ComposedCalibrator):
                 first = next(iter(candidates))
                 reason = f"{first} is the only candidate."
                 if len(candidates) > 1:
-                    reason = (
-                        f"A class has a single sample, so {first}, the simplest candidate, is not compared."
-                    )
+                    reason = f"A class has a single sample, so {first}, the first candidate, is not compared."
                 limit = float(self.n_standard_errors)
                 self.selection_ = CalibratorSelection(first, first, (), 0, limit, reason)
             step(self.selection_.chosen)
@@ -336,23 +338,23 @@ class AutoCalibrator(ComposedCalibrator):
 
 
 def _portfolio(link: str, several: bool) -> dict[str, Any]:
-    """Return the default candidates, from the simplest to the most flexible."""
+    """Return the default candidates, the default calibrator first."""
     default = default_calibrator(link, several)
     if several:
         return {
+            "log average": default,
             "temperature": TemperatureCalibrator(link=link),
             "vector scaling": VectorScalingCalibrator(link=link),
             "structured matrix scaling": StructuredMatrixScalingCalibrator(link=link),
-            "log average": default,
         }
     platt = PlattCalibrator(link=link)
     if link == "identity":
-        return {"Platt": platt, "spline": default, "Venn-Abers": VennAbersCalibrator()}
+        return {"spline": default, "Platt": platt, "Venn-Abers": VennAbersCalibrator()}
     return {
+        "spline": default,
         "temperature": TemperatureCalibrator(),
         "Platt": platt,
         "beta": BetaCalibrator(),
-        "spline": default,
         "Venn-Abers": VennAbersCalibrator(),
     }
 
@@ -388,7 +390,7 @@ def _select(losses: dict[str, Array], weight: Array, n_standard_errors: float) -
     reason = f"{best} has the smallest held-out log loss"
     if chosen.name != best:
         reason += (
-            f", but {chosen.name} is simpler, with an excess of only {chosen.excess:.2g} and a standard "
+            f", but {chosen.name} comes first, with an excess of only {chosen.excess:.2g} and a standard "
             f"error of {chosen.standard_error:.2g}"
         )
     return CalibratorSelection(

@@ -140,19 +140,18 @@ def _fit(columns: Array, weight: Array, mass: Array, basis: Array) -> tuple[floa
         rest = (basis[:, basis[slope] == 0.0] for slope in negative)
         return min((_fit(columns, weight, mass, free) for free in rest), key=lambda found: found[0])
     prior = _PRECISION / 2.0 * float(np.square(theta[:2] - 1.0).sum())
-    return prior - log_likelihood(theta @ columns, weight, mass), theta
+    return prior - float(log_likelihood(theta @ columns, weight, mass)), theta
 
 
 def _minimize(columns: Array, weight: Array, mass: Array, basis: Array) -> Array:
     """Return the coefficients of the basis with the least loss."""
-    mean = float(mass.sum()) / float(weight.sum())
     # the intercept is the only parameter in its column
     alone = (basis[:2] == 0.0).all(axis=0)
     fit = fit_logistic(
         lambda rows: basis.T @ columns[:, rows],
         weight,
         mass,
-        start=np.where(alone, np.log(mean / (1.0 - mean)), 0.0),
+        start=np.where(alone, 0.0, 1.0),
         penalty=_PRECISION * np.square(basis[:2]).sum(axis=0),
         center=np.where(alone, 0.0, 1.0),
         last_gain=1e-20,

@@ -75,9 +75,12 @@ def shrunk_temperature(
         first, second = derivatives(beta)
         return beta * first + pull * theta, beta * (beta * second + first) + pull
 
-    theta, bend = _root(slope, 0.0, -np.inf, np.inf)
+    # nearly equal probabilities have one mode near the center, and often a higher one far from it
+    plain, usual = loss(center), float(np.log(USUAL_SLOPE / abs(center)))
+    far = loss(float(np.copysign(USUAL_SLOPE, center))) + pull * usual * usual / 2.0 < plain
+    theta, bend = _root(slope, usual if far else 0.0, -np.inf, np.inf)
     beta = center * float(np.exp(theta))
-    gain = loss(center) - loss(beta) - pull * theta * theta / 2.0
+    gain = plain - loss(beta) - pull * theta * theta / 2.0
     log_ratio = gain + float(np.log(pull / max(bend, pull))) / 2.0
     return beta, float(expit(log_ratio + np.log(PRIOR_ODDS)))
 

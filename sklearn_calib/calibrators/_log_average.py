@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sklearn_calib import _validation
-from sklearn_calib._core._links import clip_probability
+from sklearn_calib._core._links import EPS, clip_probability
+from sklearn_calib._core._maps import Chain, Softmax
 from sklearn_calib._progress import Progress
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._base import check_link, inside
@@ -24,10 +27,10 @@ from sklearn_calib.calibrators._multiclass import (
 from sklearn_calib.calibrators._softmax import softmax
 from sklearn_calib.calibrators._spline import SplineCalibrator
 
-# Limit of the weight of the default one-vs-rest calibrator, and the number of samples per class with half of
-# it.
-_FINAL_WEIGHT, _HALF_SIZE = 0.3, 15.0
-# Number of knots of the default splines: more do not change the loss, and take longer.
+# The default splines have a weight if their gain in log loss, summed over the training samples, is more than
+# this for each effective parameter.
+_NOISE = 0.4
+# Number of knots of the default splines: more improve the loss little, and take longer.
 _N_KNOTS = 8
 # Penalty of these splines with more classes than this, where an average over penalties takes too long.
 _PENALTY, _MANY_CLASSES = 10.0, 30
@@ -45,12 +48,12 @@ class LogAverageCalibrator(ComposedCalibrator):
     Parameters
     ----------
     calibrators : sequence of calibrators or classifiers, or None, default=None
-        None: a spline of each class against the rest, ``OneVsRestCalibrator(SplineCalibrator(n_knots=8))``,
-        and a joint map, ``StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True)``, the
-        average of temperature, vector and matrix scaling by their evidence. Otherwise calibrators of this
-        package, or classifiers with ``predict_proba``, which receive the scores as columns. Each is cloned.
-        For more than two classes wrap binary ones in
-        :class:`OneVsRestCalibrator`.
+        None: a joint map, ``StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True)``, the
+        average of temperature, vector and matrix scaling by their evidence, and its refinement, a spline of
+        each class against the rest, ``OneVsRestCalibrator(SplineCalibrator(n_knots=8))``, which maps the
+        probabilities of the joint map. Otherwise calibrators of this package, or classifiers with
+        ``predict_proba``, which receive the scores as columns. Each is cloned. For more than two classes wrap
+        binary ones in :class:`OneVsRestCalibrator`.
     weights : array-like of shape (n_calibrators,) or None, default=None
         Weights of the calibrators, divided by their sum. None: equal weights, or for the default calibrators
         those in the Notes. A calibrator of weight zero is fitted but not used.
@@ -77,15 +80,20 @@ class LogAverageCalibrator(ComposedCalibrator):
     The cost is the sum over the calibrators. Probabilities are clipped at 2**-53 first (for two classes also
     at 1 - 2**-53), so that a single 0 does not determine the result.
 
-    The splines need sufficient samples of each class. With total weight n, their default weight of
-    :math:`0.3\, n/(n + 15 K)` grows with the number of samples per class; the joint map has the remaining
-    weight. With more than 30 classes the splines have the penalty 10. The constants were chosen on
-    simulations and real data. If a class has no sample, the splines are omitted.
+    The default splines correct what a linear map of the log-probabilities leaves. Their weight is
+    :math:`\max(0, 1 - 0.4\,\nu / G)`, with G the log loss of the joint map less that of the splines, summed
+    over the training samples, and :math:`\nu` the sum of their ``effective_parameters_``; the joint map has
+    the remaining weight. Splines that fit only noise gain about :math:`\nu/2`, and for a quadratic loss the
+    shrinkage factor with the smallest expected loss is about :math:`1 - \nu/(2 G)` [2]_; the smaller constant
+    was chosen on simulations and real data. With more than 30 classes the splines have the penalty 10. If a
+    class has no sample, they are omitted.
 
     References
     ----------
     .. [1] Genest, Zidek (1986). Combining probability distributions: a critique and an annotated
        bibliography. Statistical Science 1(1), Section 3.
+    .. [2] James, Stein (1961). Estimation with quadratic loss. Proceedings of the Fourth Berkeley Symposium
+       on Mathematical Statistics and Probability 1.
 
     Examples
     --------
@@ -105,7 +113,7 @@ class LogAverageCalibrator(ComposedCalibrator):
     >>> labels = (proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
     >>> calibrator = LogAverageCalibrator().fit(proba, labels)
     >>> calibrator.weights_.round(2), calibrator.predict_proba([[0.2, 0.3, 0.5]]).round(1)
-    (array([0.28, 0.72]), array([[0.2, 0.3, 0.5]]))
+    (array([0.48, 0.52]), array([[0.2, 0.3, 0.5]]))
     """
 
     calibrators_: list[Any]
@@ -149,39 +157,70 @@ class LogAverageCalibrator(ComposedCalibrator):
         if members is None:
             every_class = bool(np.bincount(codes, minlength=n_classes).all())
             penalty = _PENALTY if n_classes > _MANY_CLASSES else "auto"
-            spline = SplineCalibrator(link=self.link, n_knots=_N_KNOTS, penalty=penalty)
             members = [
-                OneVsRestCalibrator(spline),
                 StructuredMatrixScalingCalibrator(penalty="auto", shrink_temperature=True, link=self.link),
-            ][0 if every_class else 1 :]
+                OneVsRestCalibrator(SplineCalibrator(n_knots=_N_KNOTS, penalty=penalty)),
+            ][: 1 + every_class]
+        weights = np.ones(len(members))
         if self.weights is not None:
             weights = _validation.check_weights(self.weights, len(members), "weights")
-        elif self.calibrators is None and every_class:
-            total = float(codes.shape[0] if weight is None else weight.sum())
-            single = _FINAL_WEIGHT * total / (total + _HALF_SIZE * n_classes)
-            weights = np.array([single, 1.0 - single])
-        else:
-            weights = np.ones(len(members))
-        fitted = []
+        self._refined = self.calibrators is None and len(members) == 2
+        self.calibrators_ = []
+        tables: list[Array] = []
         with Progress(self.progress, len(members)) as step:
             for one in members:
                 step(type(one).__name__)
-                fitted.append(fit_clone(one, scores, codes, weight, np.arange(n_classes)))
+                self.calibrators_.append(fit_clone(one, scores, codes, weight, np.arange(n_classes)))
+                if self._refined:
+                    tables.append(class_probabilities(self.calibrators_[-1], scores))
+                    scores = _scores_of(tables[-1])
+        if self._refined and self.weights is None:
+            weights = self._refinement_weights(tables, codes, weight)
         self.weights_ = weights / weights.sum()
-        self.calibrators_ = fitted
+
+    def _refinement_weights(self, tables: Sequence[Array], codes: Codes, weight: Array | None) -> Array:
+        """Return the weights of the joint map and the splines, given their probabilities of the samples."""
+        rows = np.arange(codes.shape[0])
+        joint, splines = (np.log(clip_probability(table[rows, codes])) for table in tables)
+        gains = splines - joint if weight is None else (splines - joint) * weight
+        # exactly rounded, so that it does not depend on the order of the samples
+        gain = math.fsum(gains.tolist())
+        size = _NOISE * sum(one.effective_parameters_ for one in self.calibrators_[1].calibrators_)
+        share = 1.0 - size / gain if gain > size else 0.0
+        return np.array([1.0 - share, share])
 
     def _export(self, build: Any) -> Any:
         used = np.flatnonzero(self.weights_)
         parts = [self.calibrators_[m] for m in used]
-        if self.classes_.shape[0] == 2:
-            return build.composed(self, parts)
-        return build.log_average(parts, self.weights_[used])
+        n_classes = self.classes_.shape[0]
+        if n_classes == 2:
+            return build.composed(self, self.calibrators_[:1] if self._refined else parts)
+        average = build.log_average(parts, self.weights_[used])
+        if not self._refined or used[-1] == 0:
+            return average
+        # the average of the splines and the identity, after the joint map
+        same = Softmax(EPS, 0.0, 1.0, False, np.ones(n_classes), np.zeros(n_classes))
+        average = replace(average, maps=(same, average.maps[-1])[-len(parts) :])
+        return Chain((build.part(self.calibrators_[0]), average))
 
     def _map_scores(self, scores: Array) -> Array:
         used = np.flatnonzero(self.weights_)
-        tables = (class_probabilities(self.calibrators_[m], scores) for m in used)
-        mean = log_average(tables, self.weights_[used])
+        mean = log_average(self._tables(scores, used), self.weights_[used])
         return mean if scores.ndim > 1 else np.ascontiguousarray(mean[:, 1])
+
+    def _tables(self, scores: Array, used: NDArray[np.intp]) -> Iterator[Array]:
+        """Yield the probabilities of the calibrators with these numbers; a refinement maps those before."""
+        for m in range(used[-1] + 1) if self._refined else used:
+            table = class_probabilities(self.calibrators_[m], scores)
+            if m in used:
+                yield table
+            if self._refined:
+                scores = _scores_of(table)
+
+
+def _scores_of(table: Array) -> Array:
+    """Return the scores that have these probabilities (n, K): of two classes the last column."""
+    return np.ascontiguousarray(table[:, 1]) if table.shape[1] == 2 else table
 
 
 def default_calibrator(link: str, several: bool) -> Any:

@@ -243,18 +243,17 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
         log_odds[0] = np.log(len(priors) / PRIOR_ODDS)
         if many:
             held_out = fit.weight * fold_fractions(fit.features, fit.codes, fit.weight)[:, 0]
-            starts = [theta for _, theta in _maps(fit, fit.weight - held_out, priors, [])]
+            starts, _ = _maps(fit, fit.weight - held_out, priors, [])
             for m, theta in enumerate([fit.theta, *starts]):
                 log_odds[m] -= log_losses(affine_scores(theta, fit.features), fit.codes) @ held_out
             kept = np.flatnonzero(softmax(log_odds[np.newaxis])[0, 1:] > _LEAST_WEIGHT)
             priors, starts = tuple(priors[m] for m in kept), [starts[m] for m in kept]
             log_odds = log_odds[[0, *(kept + 1)]]
-        found = _maps(fit, fit.weight, priors, starts)
-        if not many:
-            log_odds[1:] += [problem.log_evidence_ratio(theta) for problem, theta in found]
+        found, evidence = _maps(fit, fit.weight, priors, starts, not many)
+        log_odds[1:] += evidence
         weights = softmax(log_odds[np.newaxis])[0]
         self.posterior_probability_ = 1.0 - float(weights[0])
-        fit.theta = np.tensordot(weights, [fit.theta, *(_full(theta) for _, theta in found)], 1)
+        fit.theta = np.tensordot(weights, [fit.theta, *map(_full, found)], 1)
 
     def _keep(self, fit: AffineFit) -> None:
         super()._keep(fit)
@@ -265,13 +264,19 @@ class StructuredMatrixScalingCalibrator(AffineCalibrator):
 
 
 def _maps(
-    fit: AffineFit, weight: Array, priors: tuple[tuple[float, float, float], ...], starts: list[Array]
-) -> list[tuple[AffineProblem, Array]]:
-    """Return problem and minimizer for each prior."""
+    fit: AffineFit,
+    weight: Array,
+    priors: tuple[tuple[float, float, float], ...],
+    starts: list[Array],
+    evidence: bool = False,
+) -> tuple[list[Array], Array]:
+    """Return the minimizer for each prior and, on request, its log evidence against temperature scaling."""
     n_classes = fit.theta.shape[0]
     plain = np.column_stack([np.ones(n_classes), np.zeros(n_classes)])
     preconditioners = {size: Preconditioner() for size in (2, n_classes + 1)}
-    found: list[tuple[AffineProblem, Array]] = []
+    found: list[Array] = []
+    ratios = np.zeros(len(priors))
+    before = float(log_losses(fit.features, fit.codes) @ weight)
     theta = plain
     for m, (diagonal, off_diagonal, intercept) in enumerate(priors):
         theta = starts[m] if starts else theta
@@ -282,10 +287,16 @@ def _maps(
         else:
             penalties, center = np.tile([diagonal**-2, intercept**-2], (n_classes, 1)), plain
         problem = AffineProblem(fit.features, fit.codes, weight, penalties, center)
-        theta, steps, converged = minimize_affine(problem, theta, True, preconditioners[theta.shape[1]])
-        fit.n_iter, fit.converged = fit.n_iter + steps, fit.converged and converged
-        found.append((problem, theta))
-    return found
+        preconditioner = preconditioners[theta.shape[1]]
+        best = minimize_affine(problem, theta, True, preconditioner)
+        theta = best.theta
+        fit.n_iter, fit.converged = fit.n_iter + best.n_iter, fit.converged and best.converged
+        found.append(theta)
+        if evidence:
+            information = problem.information(best.proba)
+            preconditioner.update(information)
+            ratios[m] = problem.log_evidence_ratio(before - best.value, information)
+    return found, ratios
 
 
 def _full(theta: Array) -> Array:

@@ -15,6 +15,9 @@ from sklearn_calib.calibrators._base import BaseCalibrator, check_link
 from sklearn_calib.calibrators._certificate import CutoffCertificateMixin, certify
 from sklearn_calib.calibrators._log_clip import LogClip
 
+# Least variance within the classes, as a fraction of that of all scores, for the first slope.
+_LEAST_WITHIN = 0.1
+
 
 class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
     r"""Platt scaling, :math:`h(s) = 1 / (1 + \exp(-(a s + b)))`.
@@ -99,16 +102,22 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     """Return slope and intercept of Platt scaling of sorted scores, one per group."""
     target = platt_targets(grouped)
     mean = float(target.sum()) / grouped.total
-    start = np.array([0.0, np.log(mean / (1.0 - mean))])
+    log_odds = float(np.log(mean / (1.0 - mean)))
     if scores[0] == scores[-1]:
-        return 0.0, float(start[1])
+        return 0.0, log_odds
     center = float((scores * grouped.weight).sum()) / grouped.total
     columns = np.ones((2, scores.shape[0]))
     x = np.subtract(scores, center, out=columns[0])
     spread = float(np.sqrt((np.square(x) * grouped.weight).sum() / grouped.total))
     if spread == 0.0:
-        return 0.0, float(start[1])
+        return 0.0, log_odds
     x /= spread
+    # linear discriminant analysis: difference between the means of events and non-events, over the variance
+    # within both
+    variance = mean * (1.0 - mean)
+    difference = float(x @ target) / grouped.total / variance
+    slope = difference / max(1.0 - variance * difference**2, _LEAST_WITHIN)
+    start = np.array([slope, log_odds - slope * difference * (0.5 - mean)])
     fit = fit_logistic(columns, grouped.weight, target, start=start)
     if not fit.converged:
         _validation.warn_user(

@@ -1,8 +1,10 @@
 """Penalized logistic splines: the numerical part of the spline calibrator."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
@@ -10,6 +12,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib import _validation
+from sklearn_calib._core._grouping import group_starts
 from sklearn_calib._core._newton import fit_logistic, log_likelihood
 from sklearn_calib._typing import Array
 from sklearn_calib.calibrators._inverse_temperature import shrunk_temperature
@@ -20,6 +23,9 @@ PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
 _PRIOR_DEVIATION = float(np.log(2.0))
 # Weight of evenly spaced positions in the positions of the knots, which keeps neighboring knots apart.
 _EVEN_WEIGHT = 0.02
+# The solution of observations pooled in this many cells of equal width between two knots is the start for all
+# observations; its last step gains no more than the second number per unit of weight.
+_POOLS, _LAST_GAIN = 32, 1e-8
 # Added to the unit diagonals of scaled matrices.
 _RIDGE = 1e-14
 
@@ -49,7 +55,7 @@ class Anchor:
 
 
 class _Basis:
-    """Cubic B-splines at given points, in coordinates in which the penalty is a sum of squares.
+    """Cubic B-splines in coordinates in which the penalty is a sum of squares.
 
     The penalty is sum_j e_j^2 span_j, with e_j the second divided differences of the coefficients over the
     Greville abscissae: linear functions, whose coefficients are linear in these, are not penalized. The
@@ -57,11 +63,11 @@ class _Basis:
     coefficients of the B-splines, and ``increments`` to the differences of these.
     """
 
-    def __init__(self, x: Array, knots: Array) -> None:
+    def __init__(self, knots: Array) -> None:
         self.knots = knots
         self.padded = np.concatenate([np.repeat(knots[0], 3), knots, np.repeat(knots[-1], 3)])
         size = knots.shape[0] + 2
-        self.greville = np.array([self.padded[j + 1 : j + 4].mean() for j in range(size)])
+        self.greville = (self.padded[1:-3] + self.padded[2:-2] + self.padded[3:-1]) / 3.0
         gaps, spans = np.diff(self.greville), (self.greville[2:] - self.greville[:-2]) / 2.0
         # slopes are sums of e_j span_j, and coefficients are sums of slopes times gaps
         bent = np.zeros((size, size - 2))
@@ -70,7 +76,6 @@ class _Basis:
         bent -= line @ np.linalg.lstsq(line, bent, rcond=None)[0]
         self.coefficients: Array = np.column_stack([line, bent])
         self.increments: Array = np.diff(self.coefficients, axis=0)
-        self.design: Array = BSpline.design_matrix(x, self.padded, 3).toarray() @ self.coefficients
         self.penalized = np.append(np.zeros(2), np.ones(size - 2))
 
     def at_knots(self, theta: Array) -> tuple[Array, Array]:
@@ -82,50 +87,86 @@ class _Basis:
 class _Problem:
     """The loss sum_i weight_i log(1 + exp(f_i)) - target_i f_i and its penalized minimizers.
 
-    ``least`` holds lower bounds of the increments of the coefficients, or is None.
+    ``local`` holds the four B-splines that are not zero at each of the sorted points, and ``first`` the
+    number of the first of them. ``least`` holds lower bounds of the increments of the coefficients, or is
+    None.
     """
 
-    def __init__(self, basis: _Basis, weight: Array, target: Array, least: Array | None) -> None:
+    def __init__(
+        self, basis: _Basis, local: Array, first: Array, weight: Array, target: Array, least: Array | None
+    ) -> None:
         self.basis, self.weight, self.target, self.least = basis, weight, target, least
+        self.local, self.first = local, first
+        every = np.zeros((first.shape[0], basis.greville.shape[0]))
+        every[np.arange(first.shape[0])[:, np.newaxis], first[:, np.newaxis] + np.arange(4)] = local
+        self.design: Array = every @ basis.coefficients
 
-    def aicc(self, theta: Array, edf: float) -> float:
-        return aicc(self.basis.design @ theta, self.weight, self.target, edf)
+    def aicc(self, thetas: Array, edf: Array) -> Array:
+        return aicc(thetas @ self.design.T, self.weight, self.target, edf)
 
-    def solve(self, penalty: float, theta: Array) -> tuple[Array, float]:
-        """Return the minimizer of loss + penalty / 2 sum_j e_j^2 span_j, and its number of parameters."""
-        ridge, increments, least = penalty * self.basis.penalized, self.basis.increments, self.least
+    def pooled(self, starts: NDArray[np.intp]) -> "_Problem":
+        """Return the problem of neighbors, which have the same B-splines, pooled at their means."""
+        table = np.column_stack([self.weight, self.target, self.local * self.weight[:, np.newaxis]])
+        sums = np.add.reduceat(table, starts)
+        weight, target = sums[:, 0], sums[:, 1]
+        local = sums[:, 2:] / weight[:, np.newaxis]
+        return _Problem(self.basis, local, self.first[starts], weight, target, self.least)
+
+    def solve(self, penalties: Array, start: Array, last_gain: float = 1e-20) -> tuple[Array, Array]:
+        """Return minimizers of loss + penalty / 2 sum_j e_j^2 span_j, and their numbers of parameters.
+
+        There is a row for each penalty.
+        """
+        increments, least, coefficients = self.basis.increments, self.least, self.basis.coefficients
+        products = (self.local[:, :, np.newaxis] * self.local[:, np.newaxis, :]).reshape(-1, 16)
+        starts = group_starts(self.first)
+        gaps = [slice(*ends) for ends in pairwise([*starts.tolist(), self.first.shape[0]])]
         inverse = np.empty(0)
+
+        def gram(weight: Array) -> Array:
+            found = np.zeros((weight.shape[0], *coefficients.shape))
+            for j, rows in zip(self.first[starts].tolist(), gaps, strict=True):
+                found[:, j : j + 4, j : j + 4] += (weight[:, rows] @ products[rows]).reshape(-1, 4, 4)
+            return coefficients.T @ found @ coefficients
 
         def bounded(theta: Array, gradient: Array, hessian: Array) -> Array:
             nonlocal inverse
             inverse = _inverse(hessian)
-            step = -inverse @ gradient
+            step = -(inverse @ gradient[:, :, np.newaxis])[:, :, 0]
             if least is not None:
-                step, inverse = _bounded_step(inverse, step, increments, increments @ theta - least)
+                for m, slack in enumerate(theta @ increments.T - least):
+                    step[m], inverse[m] = _bounded_step(inverse[m], step[m], increments, slack)
             return step
 
         fit = fit_logistic(
-            self.basis.design.T, self.weight, self.target, start=theta, penalty=ridge, bound=bounded
+            self.design.T,
+            self.weight,
+            self.target,
+            start=start,
+            penalty=np.multiply.outer(penalties, self.basis.penalized),
+            bound=bounded,
+            last_gain=last_gain,
+            gram=gram,
         )
         if not fit.converged:
-            _validation.warn_user(f"The spline did not converge at penalty {penalty:g}.", ConvergenceWarning)
-        return fit.coef, float(np.sum(inverse * fit.information))
+            _validation.warn_user("The spline did not converge.", ConvergenceWarning)
+        return fit.coef, (inverse * fit.information).sum(axis=(1, 2))
 
 
-def aicc(f: Array, weight: Array, target: Array, edf: float) -> float:
-    """Return Akaike's criterion corrected for small samples; infinite for too many parameters."""
-    loss, spare = -log_likelihood(f, weight, target), float(weight.sum()) - edf - 1.0
-    return 2.0 * loss + 2.0 * edf * (1.0 + (edf + 1.0) / spare) if spare > 0 else np.inf
+def aicc(f: Array, weight: Array, target: Array, edf: Array) -> Array:
+    """Return Akaike's criterion corrected for small samples of each row; infinite for too many parameters."""
+    spare = weight.sum() - edf - 1.0
+    found = 2.0 * edf * (1.0 + (edf + 1.0) / np.where(spare > 0.0, spare, 1.0))
+    return np.where(spare > 0.0, found - 2.0 * log_likelihood(f, weight, target), np.inf)
 
 
 def _inverse(hessian: Array) -> Array:
-    """Invert a positive definite matrix after scaling its diagonal to one."""
-    scale = 1.0 / np.sqrt(hessian.diagonal())
-    scaled = hessian * scale * scale[:, np.newaxis]
+    """Invert positive definite matrices after scaling their diagonals to one."""
+    scale = 1.0 / np.sqrt(hessian.diagonal(axis1=1, axis2=2))
+    both = scale[:, np.newaxis] * scale[:, :, np.newaxis]
     # keeps the system solvable where rounding has made it singular
-    scaled.flat[:: scaled.shape[0] + 1] += _RIDGE
-    inverse = np.linalg.inv(scaled) * scale * scale[:, np.newaxis]
-    return np.asarray((inverse + inverse.T) / 2.0)
+    inverse = np.linalg.inv(hessian * both + _RIDGE * np.eye(scale.shape[1])) * both
+    return np.asarray((inverse + inverse.transpose(0, 2, 1)) / 2.0)
 
 
 def _bounded_step(inverse: Array, step: Array, increments: Array, slack: Array) -> tuple[Array, Array]:
@@ -168,36 +209,35 @@ def fit_spline(
     theirs. ``line`` is the fit with infinite penalty, by slope and intercept. With a ``least_slope`` the
     increments of the coefficients are at least those of a line of this slope.
     """
-    basis = _Basis(x, knots)
+    basis = _Basis(knots)
     least = None if least_slope is None else least_slope * np.diff(basis.greville)
-    problem = _Problem(basis, weight, target, least)
-    theta = np.zeros(basis.greville.shape[0])
-    theta[:2] = line[1], line[0]
-    if penalty is not None and penalty < np.inf:
-        theta, edf = problem.solve(penalty, theta)
-        return LogisticSpline(knots, *basis.at_knots(theta), penalty, edf)
-    fits = [(np.inf, 2.0, theta)]
-    if penalty is None:
-        for value in PENALTIES:
-            theta, edf = problem.solve(value, theta)
-            fits.append((value, edf, theta))
-    akaike = akaike_weights([problem.aicc(theta, edf) for _, edf, theta in fits])
-    best = fits[int(akaike.argmax())][0]
-    theta = akaike @ np.array([theta for _, _, theta in fits])
-    edf = float(akaike @ np.array([edf for _, edf, _ in fits]))
+    splines = BSpline.design_matrix(x, basis.padded, 3)
+    problem = _Problem(basis, splines.data.reshape(-1, 4), splines.indices[::4], weight, target, least)
+    penalties = np.array((np.inf, *PENALTIES) if penalty is None else (penalty,))
+    thetas, sizes = np.zeros((penalties.shape[0], basis.greville.shape[0])), np.full(penalties.shape, 2.0)
+    thetas[:, :2] = line[1], line[0]
+    finite = penalties < np.inf
+    if finite.any():
+        pools, start = cells(x, knots, _POOLS), thetas[finite]
+        if x.shape[0] > 2 * pools.shape[0]:
+            start, _ = problem.pooled(pools).solve(penalties[finite], start, _LAST_GAIN)
+        thetas[finite], sizes[finite] = problem.solve(penalties[finite], start)
+    akaike = akaike_weights(problem.aicc(thetas, sizes))
+    best = float(penalties[akaike.argmax()])
+    theta, edf = akaike @ thetas, float(akaike @ sizes)
     if penalty is None and anchor is not None:
-        straight, size = _fit_anchor(basis, weight, anchor)
+        straight, size = _fit_anchor(problem.design, weight, anchor)
         problem.target = anchor.observed
-        akaike = akaike_weights([problem.aicc(straight, size), problem.aicc(theta, edf)])
-        theta = akaike[0] * straight + akaike[1] * theta
-        edf = float(akaike @ [size, edf])
+        thetas, sizes = np.array([straight, theta]), np.array([size, edf])
+        akaike = akaike_weights(problem.aicc(thetas, sizes))
+        theta, edf = akaike @ thetas, float(akaike @ sizes)
     return LogisticSpline(knots, *basis.at_knots(theta), best, edf)
 
 
-def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, float]:
+def _fit_anchor(design: Array, weight: Array, anchor: Anchor) -> tuple[Array, float]:
     """Return the parameters of the anchor, and their effective number."""
-    x = basis.design[:, 1] - (anchor.origin or 0.0)
-    theta = np.zeros(basis.greville.shape[0])
+    x = design[:, 1] - (anchor.origin or 0.0)
+    theta = np.zeros(design.shape[1])
     intercept = 0.0
     ones = np.broadcast_to(1.0, (1, x.shape[0]))
 
@@ -221,7 +261,7 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
 
     def loss(slope: float) -> float:
         place(slope)
-        return -log_likelihood(slope * x + intercept, weight, anchor.observed)
+        return -float(log_likelihood(slope * x + intercept, weight, anchor.observed))
 
     slope, posterior = shrunk_temperature(derivatives, loss, anchor.slope, _PRIOR_DEVIATION)
     if anchor.origin is None:
@@ -234,7 +274,7 @@ def _fit_anchor(basis: _Basis, weight: Array, anchor: Anchor) -> tuple[Array, fl
     return theta, edf
 
 
-def akaike_weights(criteria: list[float]) -> Array:
+def akaike_weights(criteria: Array) -> Array:
     """Return weights in proportion to exp(-criterion / 2), all to the first where none is finite."""
     # AICc is infinite for models with nearly as many parameters as samples: use the simplest
     finite = np.array([min(criteria[0], np.finfo(np.float64).max), *criteria[1:]])
@@ -255,6 +295,13 @@ def place_knots(x: Array, weight: Array, n_knots: int) -> Array:
     knots += _EVEN_WEIGHT * (x[0] + (x[-1] - x[0]) * levels)
     knots[[0, -1]] = x[0], x[-1]
     return knots
+
+
+def cells(x: Array, knots: Array, number: int) -> NDArray[np.intp]:
+    """Return the first of the sorted values in each of so many cells of equal width between two knots."""
+    edges = np.linspace(knots[:-1], knots[1:], number, endpoint=False, axis=1).ravel()
+    starts = np.unique(np.searchsorted(x, edges))
+    return starts[starts < x.shape[0]]
 
 
 def evaluate(spline: LogisticSpline, x: Array, monotone: bool) -> Array:

@@ -27,12 +27,12 @@ _EPS = 2.0**-53
 # Largest number of parameters whose second derivatives are all computed for the evidence.
 _MOST_EXACT = 250
 # Entries of its temporary arrays.
-_WORK = 1 << 17
+_WORK = 1 << 16
 # Directions with less curvature, as a fraction of the largest, change all classes equally and have no effect.
 _FLAT = 1e-13
 # Preconditioner: number of conjugate gradient iterations after which it is recomputed; number of classes
-# above which it is diagonal; fraction of the largest p (1 - p) below which samples are ignored; ridge of the
-# blocks, as a fraction of the largest diagonal entry.
+# above which it is diagonal; fraction of the largest p (1 - p) below which blocks ignore samples; ridge of
+# the blocks, as a fraction of the largest diagonal entry.
 _MANY_CONJUGATE = 20
 _MAX_BLOCKS = 30
 _NO_DOUBT = 1e-3
@@ -49,10 +49,11 @@ class AffineProblem:
     penalty: Array
     center: Array
 
-    def value(self, theta: Array, scores: Array) -> float:
-        """Return the objective at ``theta``, whose scores are given."""
-        loss = float(log_losses(scores, self.codes) @ self.weight)
-        return loss + float((self.penalty * np.square(theta - self.center)).sum()) / 2.0
+    def value(self, theta: Array, scores: Array) -> tuple[float, Array]:
+        """Return the objective at ``theta``, whose scores are given, and the probabilities."""
+        losses, proba = losses_and_softmax(scores, self.codes)
+        shrinkage = float((self.penalty * np.square(theta - self.center)).sum()) / 2.0
+        return float(losses @ self.weight) + shrinkage, proba
 
     def gradient(self, theta: Array, proba: Array) -> Array:
         """Return the derivative at ``theta``, whose probabilities are given."""
@@ -69,89 +70,122 @@ class AffineProblem:
         moved *= self.weight[:, np.newaxis]
         return _adjoint(moved, self.features, direction) + self.penalty * direction
 
-    def log_evidence_ratio(self, theta: Array) -> float:
+    def log_evidence_ratio(self, gain: float, information: Array) -> float:
         """Return log evidence with the penalty as a normal prior, minus that of fixed parameters ``center``.
 
-        By Laplace's approximation at the minimizer ``theta``. With many parameters the second derivative of
-        the loss by a full W is replaced by its diagonal blocks, one for each class.
+        By Laplace's approximation at the minimizer, with the second derivative of the loss there, and the
+        gain in the objective.
         """
-        scores = affine_scores(theta, self.features)
-        centered = affine_scores(self.center, self.features)
-        gain = self.value(self.center, centered) - self.value(theta, scores)
-        proba = softmax(scores)
-        deviation = 1.0 / np.sqrt(self.penalty)
-        if theta.size <= _MOST_EXACT:
-            bend, deviation = self._information(proba, theta.shape[1]), deviation.ravel()
-        else:
-            spread = proba * (1.0 - proba) * self.weight[:, np.newaxis]
-            bend = _class_blocks(spread, self.features)
-        bend *= deviation[..., :, np.newaxis] * deviation[..., np.newaxis, :]
+        deviation = (1.0 / np.sqrt(self.penalty)).reshape(information.shape[:2])
+        bend = information * deviation[:, :, np.newaxis] * deviation[:, np.newaxis, :]
         return gain - float(np.linalg.slogdet(np.eye(bend.shape[-1]) + bend)[1].sum()) / 2.0
 
-    def _information(self, proba: Array, size: int) -> Array:
-        """Return the second derivative of the loss by all parameters, ``size`` for each class."""
+    def information(self, proba: Array) -> Array:
+        """Return the second derivative of the loss by all parameters as one block, of shape (1, m, m).
+
+        With many parameters it is replaced by its diagonal blocks, one for each class, of shape (K, m, m).
+        """
+        n_classes, size = self.penalty.shape
+        if n_classes * size > _MOST_EXACT:
+            return _class_blocks(proba * (1.0 - proba) * self.weight[:, np.newaxis], self.features)
+        full = size > 2
+        found = _products(proba, self.features, self.weight) if full else self._diagonal_information(proba)
+        return found.reshape(1, n_classes * size, n_classes * size)
+
+    def _diagonal_information(self, proba: Array) -> Array:
+        """Return the second derivative of the loss by a diagonal W and b."""
         n_classes = proba.shape[1]
-        found = np.zeros((n_classes * size, n_classes * size))
-        for rows in blocks(proba.shape[0], _WORK, n_classes * size):
+        found = np.zeros((n_classes, 2, n_classes, 2))
+        every, own = found.reshape(2 * n_classes, -1), np.arange(n_classes)
+        for rows in blocks(proba.shape[0], _WORK, 2 * n_classes):
             # samples last: loops over a few features are slow
-            x = _class_features(self.features[rows].T, size, np.sqrt(self.weight[rows]))
+            root = np.sqrt(self.weight[rows])
+            x = np.stack((root * self.features[rows].T, np.broadcast_to(root, (n_classes, root.shape[0]))), 1)
             moved = proba[rows].T[:, np.newaxis] * x
-            every = moved.reshape(n_classes * size, -1)
+            flat = moved.reshape(2 * n_classes, -1)
             # a matrix times itself takes half the time of other products
-            found -= every @ every.T
-            for k in range(n_classes):
-                own = slice(k * size, (k + 1) * size)
-                found[own, own] += moved[k] @ x[k].T
+            every -= flat @ flat.T
+            found[own, :, own, :] += moved @ x.transpose(0, 2, 1)
         return found
 
 
 class Preconditioner:
     """Approximate inverse of the Hessian, reused between steps and penalties.
 
-    For a full W it inverts the diagonal blocks, one for each class, from the samples with uncertain
-    probabilities; for a diagonal W or many classes only the diagonal. The contribution of the samples is
-    computed at the first use and after a step with many conjugate gradient iterations; the penalties are
-    those of the problem.
+    It is exact for the probabilities at which it was computed; with many parameters it inverts the diagonal
+    blocks, one for each class, or, for a diagonal W or many classes, only the diagonal. The contribution of
+    the samples is computed at the first use and after a step with many conjugate gradient iterations; the
+    penalties are those of the problem.
     """
 
     def __init__(self) -> None:
         self._found: Array | None = None
-        self._stale = False
+        self._ready: tuple[AffineProblem, Callable[[Array], Array], float] | None = None
 
     def report(self, iterations: int) -> None:
         """Store the number of conjugate gradient iterations of a step."""
-        self._stale = iterations > _MANY_CONJUGATE
+        if iterations > _MANY_CONJUGATE:
+            self._found = None
+
+    def update(self, information: Array) -> None:
+        """Set the contribution of the samples."""
+        self._found, self._ready = information, None
 
     def prepare(self, problem: AffineProblem, proba: Array) -> tuple[Callable[[Array], Array], float]:
         """Return the approximate inverse, and the largest entry of the diagonal."""
-        n_classes, size = problem.penalty.shape
-        if self._found is None or self._stale:
-            spread = proba * (1.0 - proba)
-            spread *= problem.weight[:, np.newaxis]
-            if size != n_classes + 1 or n_classes > _MAX_BLOCKS:
-                self._found = _adjoint(spread, np.square(problem.features), problem.penalty)
-            else:
-                self._found = _class_blocks(spread, problem.features)
-            self._stale = False
-        if self._found.ndim == 2:
-            entries = self._found + problem.penalty
-            largest = float(entries.max())
-            entries = np.maximum(entries, _JITTER * largest + np.finfo(np.float64).tiny)
-            return (lambda residual: residual / entries), largest
-        blocks, own = self._found.copy(), np.arange(size)
-        blocks[:, own, own] += problem.penalty
-        largest = float(blocks[:, own, own].max())
-        blocks[:, own, own] += _JITTER * largest + np.finfo(np.float64).tiny
-        inverse = np.linalg.inv(blocks)
-        return (lambda residual: np.matmul(inverse, residual[:, :, np.newaxis])[:, :, 0]), largest
+        found = self._found
+        if found is None:
+            n_classes, size = problem.penalty.shape
+            few = n_classes * size <= _MOST_EXACT or (size > 2 and n_classes <= _MAX_BLOCKS)
+            found = problem.information(proba) if few else _diagonal(problem, proba)
+            self.update(found)
+        if self._ready is None or self._ready[0] is not problem:
+            self._ready = problem, *_inverse(found, problem.penalty)
+        return self._ready[1:]
 
 
-def _class_features(features: Array, size: int, factor: Array) -> Array:
-    """Return features (K, n) and a 1 for each class, times a factor: (K, size, n), its own for size 2."""
-    (n_classes, n), scaled = features.shape, factor * features
-    if size == n_classes + 1:
-        return np.broadcast_to(np.vstack((scaled, factor)), (n_classes, size, n))
-    return np.stack((scaled, np.broadcast_to(factor, scaled.shape)), axis=1)
+def _diagonal(problem: AffineProblem, proba: Array) -> Array:
+    """Return the diagonal of the second derivative of the loss, in the shape of the parameters."""
+    spread = proba * (1.0 - proba) * problem.weight[:, np.newaxis]
+    return _adjoint(spread, np.square(problem.features), problem.penalty)
+
+
+def _inverse(found: Array, penalty: Array) -> tuple[Callable[[Array], Array], float]:
+    """Return the inverse of a diagonal, or of blocks, plus the penalties, and the largest diagonal entry."""
+    if found.ndim == 2:
+        entries = found + penalty
+        largest = float(entries.max())
+        entries = np.maximum(entries, _JITTER * largest + np.finfo(np.float64).tiny)
+        return (lambda residual: residual / entries), largest
+    matrices, own = found.copy(), np.arange(found.shape[1])
+    matrices[:, own, own] += penalty.reshape(found.shape[:2])
+    largest = float(matrices[:, own, own].max())
+    matrices[:, own, own] += _JITTER * largest + np.finfo(np.float64).tiny
+    inverse = np.linalg.inv(matrices)
+    column = (*found.shape[:2], 1)
+    return (lambda residual: (inverse @ residual.reshape(column)).reshape(residual.shape)), largest
+
+
+def _products(proba: Array, features: Array, weight: Array) -> Array:
+    """Return sum_i w_i (p_ik [k = m] - p_ik p_im) x_i x_i^T for classes k and m, with a 1 appended to x.
+
+    Products of two probabilities, and of two features, are the same in either order.
+    """
+    n_classes = proba.shape[1]
+    (k, m), (i, j) = np.triu_indices(n_classes), np.triu_indices(n_classes + 1)
+    sums = np.zeros((n_classes + k.shape[0], i.shape[0]))
+    for rows in blocks(proba.shape[0], _WORK, (n_classes + 1) ** 2):
+        # samples last, as the product is of long rows
+        x, p = np.vstack((features[rows].T, np.ones(weight[rows].shape[0]))), proba[rows].T
+        part = p * weight[rows]
+        sums += np.concatenate((part, part[k] * p[m])) @ (x[i] * x[j]).T
+    pair, place = np.empty((n_classes,) * 2, np.intp), np.empty((n_classes + 1,) * 2, np.intp)
+    pair[k, m] = pair[m, k] = n_classes + np.arange(k.shape[0])
+    place[i, j] = place[j, i] = np.arange(i.shape[0])
+    found = -sums[pair[:, np.newaxis, :, np.newaxis], place[:, np.newaxis, :]]
+    own = np.arange(n_classes)
+    found[own, :, own, :] += sums[:n_classes][:, place]
+    return found
 
 
 def _class_blocks(spread: Array, features: Array) -> Array:
@@ -174,20 +208,26 @@ def affine_scores(theta: Array, features: Array) -> Array:
     return scores
 
 
-@np.errstate(under="ignore")
 def log_losses(scores: Array, codes: Codes) -> Array:
     """Return -log of the softmax of the true class for each sample."""
-    largest = scores.max(axis=1)
-    shifted = scores - largest[:, np.newaxis]
-    total = np.exp(shifted, out=shifted).sum(axis=1)
-    losses: Array = np.log(total) + largest - scores[np.arange(codes.shape[0]), codes]
-    return losses
+    return losses_and_softmax(scores, codes)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class AffineMinimum:
+    """Minimizer, with the probabilities and the objective there; Newton steps, and whether they converged."""
+
+    theta: Array
+    proba: Array
+    value: float
+    n_iter: int
+    converged: bool
 
 
 def minimize_affine(
     problem: AffineProblem, start: Array, rough: bool = False, preconditioner: Preconditioner | None = None
-) -> tuple[Array, int, bool]:
-    """Return the minimizer, the number of Newton steps, and whether they converged.
+) -> AffineMinimum:
+    """Minimize the objective.
 
     Truncated Newton: each step by conjugate gradients, preconditioned, to a residual that
     shrinks with the gradient (Nocedal and Wright, Numerical Optimization, Algorithm 7.1), then halved until
@@ -200,9 +240,8 @@ def minimize_affine(
     typical = float(np.sqrt(np.square(problem.features).mean()))
     small = (_ROUGH_GRADIENT if rough else _GRADIENT) * total * max(1.0, typical)
     scores = affine_scores(theta, problem.features)
-    value, first, slope = problem.value(theta, scores), 0.0, -np.inf
+    (value, proba), first, slope = problem.value(theta, scores), 0.0, -np.inf
     for step in range(1, _MAX_NEWTON + 1):
-        proba = softmax(scores)
         gradient = problem.gradient(theta, proba)
         size = float(np.abs(gradient).max())
         # with large penalties the derivative stops decreasing when the objective is constant up to rounding
@@ -210,7 +249,7 @@ def minimize_affine(
         last = size <= small or -slope <= noise
         first = max(first, size)
         if size == 0.0 or (last and rough):
-            return theta, step - 1, True
+            return AffineMinimum(theta, proba, value, step - 1, True)
         residual = _LAST_RESIDUAL if last else min(0.3, float(np.sqrt(size / first)))
         move = _conjugate_gradients(problem, preconditioner, proba, gradient, residual)
         slope = float((gradient * move).sum())
@@ -218,17 +257,17 @@ def minimize_affine(
         for _ in range(_MAX_HALVINGS):
             trial = theta + factor * move
             scores = affine_scores(trial, problem.features)
-            reached = problem.value(trial, scores)
+            reached, there = problem.value(trial, scores)
             # the last bits of the objective are rounding errors
             if reached <= value + _ARMIJO * factor * slope + noise:
-                theta, value = trial, reached
+                theta, value, proba = trial, reached, there
                 break
             factor /= 2.0
         else:
-            return theta, step, last or -slope <= noise
+            return AffineMinimum(theta, proba, value, step, last or -slope <= noise)
         if last:
-            return theta, step, True
-    return theta, _MAX_NEWTON, False
+            return AffineMinimum(theta, proba, value, step, True)
+    return AffineMinimum(theta, proba, value, _MAX_NEWTON, False)
 
 
 def _conjugate_gradients(
@@ -276,6 +315,17 @@ def _adjoint(rows: Array, features: Array, like: Array) -> Array:
 def linear_map(features: Array, coef: Array) -> Array:
     """Return W x of every sample, with contiguous classes."""
     return np.asarray((coef @ features.T).T)
+
+
+@np.errstate(under="ignore")
+def losses_and_softmax(scores: Array, codes: Codes) -> tuple[Array, Array]:
+    """Return -log of the softmax of the true class, and the probabilities, of scores (n, K)."""
+    largest = scores.max(axis=1)
+    proba = scores - largest[:, np.newaxis]
+    np.exp(proba, out=proba)
+    total = proba.sum(axis=1)
+    proba /= total[:, np.newaxis]
+    return np.log(total) + largest - scores[np.arange(codes.shape[0]), codes], proba
 
 
 def softmax(scores: Array) -> Array:

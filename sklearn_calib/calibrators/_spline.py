@@ -1,7 +1,6 @@
 """Spline calibration: a penalized smooth curve of log-odds."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from sklearn_calib.calibrators._pspline import (
     LogisticSpline,
     aicc,
     akaike_weights,
+    cells,
     evaluate,
     fit_spline,
     mid_quantiles,
@@ -182,9 +182,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         plain = replace(pooled, prob=grouped.prob)
         knots = place_knots(x, pooled.weight, self.n_knots)
         if x.shape[0] > DISTINCT:
-            edges = np.concatenate([np.linspace(a, b, _BINS, endpoint=False) for a, b in pairwise(knots)])
-            starts = np.unique(np.searchsorted(x, edges))
-            starts = starts[starts < x.shape[0]]
+            starts = cells(x, knots, _BINS)
             pooled, plain = pooled.pooled(starts), plain.pooled(starts)
         self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
@@ -224,10 +222,10 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         """Fit Platt scaling of the probabilities, and set its weight against the log-odds of the curve."""
         self._slope, self._intercept = fit_platt(plain.prob, plain)
         line, edf = self._slope * plain.prob + self._intercept, self.effective_parameters_
-        found = [aicc(f, plain.weight, plain.positives, k) for f, k in ((curve, edf), (line, 2.0))]
+        found = aicc(np.array([curve, line]), plain.weight, plain.positives, np.array([edf, 2.0]))
         # the average of an increasing and a decreasing map need not be monotone
         if (self._slope > 0.0) == self._rising:
-            odds = _PRIOR_ODDS * akaike_weights([criterion / 2.0 for criterion in found])
+            odds = _PRIOR_ODDS * akaike_weights(found / 2.0)
             self._share = float(odds[1] / odds.sum())
             self.effective_parameters_ += self._share * (2.0 - edf)
 

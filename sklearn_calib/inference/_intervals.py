@@ -141,8 +141,9 @@ def confidence_interval(
         Confidence level in (0, 1).
     n_resamples : int, default=200
         Number of simulated samples for each population of the path, at least 20; of metrics that fit a
-        curve to each of them, such as the ICI, a quarter of that, but not less than 50. The number of
-        bootstrap samples is ``5 * n_resamples - 1``.
+        curve to each of them or solve a program, such as the ICI, the smooth calibration error and the lower
+        distance to calibration, a quarter of that, but not less than 50. The number of bootstrap samples is
+        ``5 * n_resamples - 1``.
     %(random_state)s
     %(inference_weight)s
     %(clusters)s
@@ -277,7 +278,7 @@ class SharedIntervals:
 
     They are those of :func:`confidence_interval`. All metrics are evaluated on the same simulated samples,
     which ``keep`` stores. Of many distinct predictions, neighbors are pooled for calibration errors; for one
-    that fits a curve to each sample, there are fewer bins and samples.
+    that takes long for each sample, there are fewer bins and samples.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
@@ -17,7 +18,7 @@ from sklearn_calib._core._null import TIE, tail_rank
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
 from sklearn_calib.inference._null_distribution import expected_under_calibration
-from sklearn_calib.inference._sample_metric import Metric, pooled_for_kernel
+from sklearn_calib.inference._sample_metric import FEWEST_OF_ROWS, Metric, pooled_for_kernel
 from sklearn_calib.metrics._metric_kernel import Evaluate, bind_kernel, declaration
 from sklearn_calib.metrics._reductions import (
     Problem,
@@ -223,21 +224,20 @@ class _SubsetMetric:
         self.accuracy = 0.0
         if bound is None:
             return
-        self.order = np.argsort(p, kind="stable")
-        ordered = p[self.order]
-        self.starts = group_starts(ordered)
-        prob = ordered[self.starts] + 0.0
-        if p.shape[0] > _MOST_BATCHED:
-            # of more samples, only those of pooled predictions are faster together
-            count = np.diff(self.starts, append=p.shape[0]).astype(np.float64)
-            positives = np.add.reduceat(y[self.order], self.starts).astype(np.float64)
-            small = pooled_for_kernel(bound, GroupedOutcomes(prob, count, positives))
-            if small.prob.shape[0] > _MOST_BATCHED:
-                return
-            ends = np.cumsum(small.weight).astype(np.int64)
-            self.starts, prob = np.append(0, ends[:-1]), small.prob
-        self.evaluate = bound.evaluator(prob, size)
-        self.accuracy = bound.accuracy
+        order = np.argsort(p, kind="stable")
+        starts, ordered = group_starts(p[order]), y[order].astype(np.float64)
+        count = np.diff(starts, append=p.shape[0]).astype(np.float64)
+        positives = np.add.reduceat(ordered, starts)
+        grouped = GroupedOutcomes(p[order][starts] + 0.0, count, positives)
+        small = pooled_for_kernel(bound, grouped, FEWEST_OF_ROWS)
+        # of more samples, only those of pooled predictions are faster together
+        if small.prob.shape[0] > _MOST_BATCHED:
+            return
+        of_row = np.ones_like(ordered) if weight is None else weight[order]
+        ends = np.append(0, np.cumsum(small.weight)).astype(np.int64)
+        shape = small.prob.shape[0], p.shape[0]
+        self.sums, self.events = (csr_array((x, order, ends), shape) for x in (of_row, of_row * ordered))
+        self.evaluate, self.accuracy = bound.evaluator(small.prob, size), bound.accuracy
 
     def __call__(self, member: NDArray[np.bool_]) -> tuple[Array, Any]:
         """Return the metric of r subsets, and its weight in the mean over problems."""
@@ -247,17 +247,13 @@ class _SubsetMetric:
             share = member.sum(axis=1) if self.weight is None else member @ self.weight
         if self.evaluate is None:
             return np.array([self._one(np.flatnonzero(some)) for some in member]), share
-        count = member.T[self.order].astype(np.float64)
-        if self.weight is not None:
-            count *= self.weight[self.order, np.newaxis]
+        chosen = np.ascontiguousarray(member.T, dtype=np.float64)
         # a subset without a member, whose weight is 0
-        count[:, ~member.any(axis=1)] = 1.0
+        chosen[:, ~member.any(axis=1)] = 1.0
+        count, positives = self.sums @ chosen, self.events @ chosen
         # subsets of clusters or sampling weights differ in size, and the kernel is bound to one
-        count *= self.size / count.sum(axis=0)
-        positives = count * self.y[self.order, np.newaxis]
-        if self.starts.shape[0] < self.order.shape[0]:
-            count, positives = (np.add.reduceat(each, self.starts, axis=0) for each in (count, positives))
-        return self.evaluate(count, positives), share
+        factor = self.size / count.sum(axis=0)
+        return self.evaluate(count * factor, positives * factor), share
 
     def _one(self, rows: NDArray[np.intp]) -> float:
         if not rows.size:

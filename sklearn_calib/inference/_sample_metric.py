@@ -22,8 +22,10 @@ from sklearn_calib.metrics._summary import event_rate_limits
 
 Metric = Callable[..., float]
 
-# Fewer distinct predictions than this are not pooled.
+# Fewer distinct predictions than this are not pooled, as they decide which random numbers are drawn.
 _FEWEST_POOLED = 1 << 13
+#: The same where outcomes are drawn for the rows of a table.
+FEWEST_OF_ROWS = 1 << 8
 # Size of a sample that represents a population: the most samples that metrics count exactly.
 _POPULATION = 2.0**53
 # Number of event rates between their exact limits, and of the samples of which one is the finest fraction.
@@ -108,13 +110,15 @@ def at_event_rates(grouped: GroupedOutcomes, rates: Array) -> tuple[Array, Array
     return grouped.total * (events + others), grouped.total * events
 
 
-def pooled_for_kernel(bound: BoundKernel, grouped: GroupedOutcomes) -> GroupedOutcomes:
+def pooled_for_kernel(
+    bound: BoundKernel, grouped: GroupedOutcomes, fewest: int = _FEWEST_POOLED
+) -> GroupedOutcomes:
     """Return fewer groups, with the same null distribution of the metric to a thousandth; or the same groups.
 
     Predictions that share a bin of the metric's kernel are replaced by their mean. A single value can move by
     more, as it would with other Monte Carlo samples.
     """
-    if grouped.prob.shape[0] < _FEWEST_POOLED:
+    if grouped.prob.shape[0] < fewest:
         return grouped
     index = bound.bins(grouped)
     if index is None:
@@ -141,9 +145,9 @@ class SampleMetric:
 
     The metric is evaluated on ``grouped`` first, so that it can check its own parameters. One without a
     kernel is called with counts as ``sample_weight`` if ``weighted``. The attribute ``sample`` has the
-    predictions to simulate from: ``grouped``, or pooled if ``pool``; values of other samples can differ from
-    those of the metric by ``accuracy``. Of sampling weights ``w``, automatic parameters are those of the
-    effective number of samples.
+    predictions to simulate from: ``grouped``, or pooled if ``pool`` and these are at least ``fewest``; values
+    of other samples can differ from those of the metric by ``accuracy``. Of sampling weights ``w``, automatic
+    parameters are those of the effective number of samples.
     """
 
     def __init__(
@@ -153,6 +157,7 @@ class SampleMetric:
         *,
         weighted: bool,
         pool: bool = True,
+        fewest: int = _FEWEST_POOLED,
         w: Array | None = None,
     ) -> None:
         self.metric = metric
@@ -160,7 +165,7 @@ class SampleMetric:
         bound = bind_kernel(metric, grouped.total if w is None else effective_size(w))
         # the weights of pooled samples have another effective number
         self._sized = metric if bound is None else partial(metric, **bound.params)
-        self.sample = grouped if bound is None or not pool else pooled_for_kernel(bound, grouped)
+        self.sample = grouped if bound is None or not pool else pooled_for_kernel(bound, grouped, fewest)
         self._evaluate = None if bound is None else bound.evaluator(self.sample.prob, grouped.total)
         if weighted and self._evaluate is None:
             check_weights_count(metric, grouped)

@@ -14,7 +14,12 @@ from sklearn_calib import _validation
 from sklearn_calib._core._grouping import group_outcomes, group_sample
 from sklearn_calib._core._weights import written_out
 from sklearn_calib._typing import Array
-from sklearn_calib.inference._sample_metric import Metric, SampleMetric, UndefinedMetricError
+from sklearn_calib.inference._sample_metric import (
+    FEWEST_OF_ROWS,
+    Metric,
+    SampleMetric,
+    UndefinedMetricError,
+)
 from sklearn_calib.inference._sample_table import SampleTable
 from sklearn_calib.metrics._metric_kernel import check_estimable, declaration
 
@@ -32,7 +37,9 @@ class ProblemMetric:
         y, p = table.occurred(column)[rows], table.prob[rows, column]
         w = table.weights[rows] if table.sampling else None
         grouped = group_outcomes(y, p, w)
-        self.metric = SampleMetric(metric, grouped, weighted=table.sampling, pool=pool, w=w)
+        self.metric = SampleMetric(
+            metric, grouped, weighted=table.sampling, pool=pool, fewest=FEWEST_OF_ROWS, w=w
+        )
         self.sample = self.metric.sample
         # runs of distinct predictions that were pooled
         run = np.searchsorted(np.cumsum(self.sample.weight), np.cumsum(grouped.weight) - 0.5 * grouped.weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from sklearn_calib._core._transport import gather, interval_error, transport_dis
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib.metrics._metric_kernel import MetricKernel
+from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 
@@ -74,8 +75,16 @@ def _bounded_supremum(residual: Array, gap: Array) -> float:
     return value
 
 
+def _smooth_error(grouped: GroupedOutcomes, scale: str = "probability") -> float:
+    if scale == "probability":
+        return _lipschitz_supremum(grouped) / grouped.total
+    # across a gap of 2, any two values are possible
+    gap = np.minimum(np.diff(logit(grouped.prob)), 2.0)
+    return min(_bounded_supremum(grouped.residual, gap) / grouped.total, 1.0)
+
+
 @shared_docs
-@MetricKernel(calibration_error=True)
+@MetricKernel(one_by_one(_smooth_error), calibration_error=True, _most_distinct=1 << 10)
 def smooth_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -131,16 +140,8 @@ def smooth_calibration_error(
     0.25
     """
     _validation.check_option(scale, "scale", ("probability", "logit"))
-
-    def error(grouped: GroupedOutcomes) -> float:
-        if scale == "probability":
-            return _lipschitz_supremum(grouped) / grouped.total
-        # across a gap of 2, any two values are possible
-        gap = np.minimum(np.diff(logit(grouped.prob)), 2.0)
-        return min(_bounded_supremum(grouped.residual, gap) / grouped.total, 1.0)
-
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(error, *given)
+    return error_of_groups(partial(_smooth_error, scale=scale), *given)
 
 
 # The time of the linear program grows with the square of the number of bins.
@@ -200,8 +201,12 @@ def _transport(grouped: GroupedOutcomes, n_bins: int) -> tuple[float, float]:
     return transport_distance(grouped, np.arange(n_bins + 1) / n_bins), moved + 0.5 / n_bins
 
 
+def _lower_distance(grouped: GroupedOutcomes, n_bins: int = 200) -> float:
+    return min(_transport(grouped, n_bins)[0], 1.0)
+
+
 @shared_docs
-@MetricKernel(calibration_error=True)
+@MetricKernel(one_by_one(_lower_distance), calibration_error=True, _most_distinct=1 << 11)
 def lower_distance_to_calibration(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -258,7 +263,7 @@ def lower_distance_to_calibration(
     """
     n_bins = _validation.check_size(n_bins, "n_bins", maximum=_MOST_BINS)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda grouped: min(_transport(grouped, n_bins)[0], 1.0), *given)
+    return error_of_groups(partial(_lower_distance, n_bins=n_bins), *given)
 
 
 @shared_docs

@@ -256,7 +256,7 @@ def reliability_curve(
     # what is drawn: the curve, or points, and points beside the curve
     estimate: SmoothCurve | KernelCurve | BinnedCurve | IsotonicCurve
     more: dict[str, Any] = {}
-    axis = UnitAxis(sample, scale, shown)
+    axis = UnitAxis(sample, grouped, scale, shown)
     beside: BinnedCurve | None = None
     error_name, error, elsewhere = "smECE" if scale == "probability" else "logit smECE", None, 0.0
     if curve == "smooth":
@@ -274,7 +274,7 @@ def reliability_curve(
         length = None if sharpness is None else axis.length
         if sharpness is not None:
             # areas can be compared
-            axis = UnitAxis(sample, scale, (0.0, 1.0))
+            axis = UnitAxis(sample, grouped, scale, (0.0, 1.0))
         estimate = KernelCurve(sample, scale, axis, length)
         error, more = estimate.error, {"bandwidth": estimate.bandwidth, "density": estimate.density}
         if sharpness is not None:

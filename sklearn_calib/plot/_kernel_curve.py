@@ -19,7 +19,8 @@ from sklearn_calib.plot._smooth_curve import UnitAxis
 
 # Nodes of the curve at equal distances and, at most, at predictions; nodes of the grid they are chosen from.
 _EVEN, _AT_PREDICTIONS, _MOST_NODES = 257, 129, 2.0**18
-# The curve is drawn where the kernel holds so many samples, or this fraction of the most that it holds.
+# The curve is drawn where the kernel holds so many samples, or this fraction of the most that it holds, and a
+# prediction is within a bandwidth.
 _FEWEST, _FRACTION = 5.0, 0.1
 _TINY = 1e-12
 _LOSSES = {"brier": BRIER, "log_loss": LOG}
@@ -28,10 +29,10 @@ _LOSSES = {"brier": BRIER, "log_loss": LOG}
 class KernelCurve:
     """Kernel regression of the outcomes at the bandwidth of smooth ECE (eq. 1), and the kernel density.
 
-    It is NaN without predictions nearby. ``density`` is per unit of the axis of the kernel. The bandwidth
-    converges to the error of the model, which need not be 0, and is too narrow to be seen if it is. With
-    ``length``, that of an axis, it is between n^(-1/3) and n^(-1/5) times the standard deviation of uniform
-    predictions there, and the curve is consistent.
+    It is NaN without a prediction within the bandwidth. ``density`` is per unit of the axis of the
+    kernel. The bandwidth converges to the error of the model, which need not be 0, and is too narrow to
+    be seen if it is. With ``length``, that of an axis, it is between n^(-1/3) and n^(-1/5) times the
+    standard deviation of uniform predictions there, and the curve is consistent.
     """
 
     bin_of = None
@@ -53,7 +54,7 @@ class KernelCurve:
         self._per_scale = max(NODES_PER_SCALE, fine)
         t, self._events, self._weight, _ = self._axis.curve(self.bandwidth, self._per_scale)
         nodes = t.shape[0] - 1
-        inside = np.sort(self._place(axis.sample.p))
+        inside = np.clip(np.sort(self._place(axis.sample.p)), low, high)
         chosen = np.linspace(0, inside.shape[0] - 1, min(inside.shape[0], _AT_PREDICTIONS)).astype(int)
         places = np.concatenate((np.linspace(low, high, _EVEN), inside[chosen]))
         self._nodes = np.unique(np.rint(np.clip(places, low, high) * nodes).astype(int))
@@ -62,6 +63,8 @@ class KernelCurve:
         held = weight * sample.total * self._s * math.sqrt(2.0 * math.pi)
         self.observed = np.full(weight.shape, np.nan)
         near = held >= min(_FEWEST, _FRACTION * float(held.max()))
+        place, reach = self._nodes / nodes, self._s + 0.5 / nodes
+        near &= np.append(inside, np.inf)[np.searchsorted(inside, place - reach)] <= place + reach
         self.observed[near] = np.clip(events[near] / weight[near], 0.0, 1.0)
         self.density = np.maximum(weight, 0.0) / self._axis.length
         self._kernel: Array | None = None

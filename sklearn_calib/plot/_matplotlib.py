@@ -14,10 +14,9 @@ from sklearn_calib._html import printable_lines, pvalue_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
-    from matplotlib.transforms import Bbox
+    from matplotlib.transforms import Affine2D, Bbox
 
     from sklearn_calib.inference import CalibrationTestResult
 
@@ -36,8 +35,8 @@ BAND = "sklearn_calib.band"
 _FEW = 3
 
 _OWN = "sklearn_calib.figure"
-# Largest fraction of the axes that a legend replaces, and smallest letters, in points.
-_MOST_LEGEND, _SMALLEST_LETTERS = 0.6, 4.5
+# Largest fraction of the axes that a legend replaces, smallest letters, in points, and most columns.
+_MOST_LEGEND, _SMALLEST_LETTERS, _MOST_COLUMNS = 0.6, 4.5, 3
 
 # Number of columns of a thinned path; the ends and extremes of each are kept.
 _PATH_COLUMNS = 1000
@@ -255,60 +254,75 @@ def few_bands(ax: "Axes", gid: str) -> str | None:
     return f"Bands are drawn for at most {_FEW} curves"
 
 
-class _Raised:
-    """The place of axes without its lowest inches: a locator of matplotlib."""
+class _Placed:
+    """The place of axes without its lowest inches, and the shift of a legend to below their labels.
 
-    def __init__(self, ax: Any, inches: float) -> None:
-        self.inches = inches
-        self.get_subplotspec = ax.get_subplotspec
-        ax.apply_aspect(self(ax, None))
+    Matplotlib calls it before it draws, as a locator. Other locators of the axes keep their place.
+    """
 
-    def __call__(self, ax: Any, renderer: Any) -> "Bbox":
+    def __init__(self, ax: Any, inches: float, shift: "Affine2D") -> None:
+        self.inches, self.shift = inches, shift
+        other = ax.get_axes_locator()
+        self.other: Any = other.other if isinstance(other, _Placed) else other
+        self.get_subplotspec = getattr(self.other, "get_subplotspec", ax.get_subplotspec)
+        ax.apply_aspect(self._place(ax, None))
+
+    def _place(self, ax: Any, renderer: Any) -> "Bbox":
         from matplotlib.transforms import Bbox
 
-        place = ax.get_position(original=True)
+        place: Bbox = ax.get_position(original=True) if self.other is None else self.other(ax, renderer)
+        if self.other is not None:
+            return place
         drop = self.inches * ax.figure.figure.dpi / ax.figure.bbox.height
         low = place.y0 + min(drop, _MOST_LEGEND * place.height)
         return Bbox.from_extents(place.x0, low, place.x1, place.y1)
 
+    def __call__(self, ax: Any, renderer: Any) -> "Bbox":
+        place, labels = self._place(ax, renderer), ax.xaxis.get_tightbbox(renderer)
+        gap = 0.0 if labels is None else min(labels.y0 - ax.bbox.y0, 0.0)
+        self.shift.clear().translate(0.0, gap)
+        return place
 
-def legend_below(ax: "Axes", **legend_params: Any) -> "Legend":
+
+def legend_below(ax: "Axes", **legend_params: Any) -> None:
     """Draw the legend below the axes, in as many columns as fit: lines first, then bands and intervals.
 
     A figure made by :func:`new_axes` grows by it. In a figure without layout engine, axes and legend together
     have the place of the axes.
     """
     from matplotlib.lines import Line2D
-    from matplotlib.transforms import ScaledTranslation
+    from matplotlib.transforms import Affine2D
 
-    figure = ax.figure.figure
-    frame, labels, old = ax.get_window_extent(), ax.xaxis.get_tightbbox(), ax.get_legend()
-    gap = 0.0 if labels is None else min(labels.y0 - frame.y0, 0.0) / figure.dpi
+    figure, shift, frame, old = ax.figure.figure, Affine2D(), ax.get_window_extent(), ax.get_legend()
     given: dict[str, Any] = {
         "handles": sorted(ax.get_legend_handles_labels()[0], key=lambda part: not isinstance(part, Line2D)),
         "loc": "upper left",
         "bbox_to_anchor": (0.0, 0.0),
-        "bbox_transform": ax.transAxes + ScaledTranslation(0.0, gap, figure.dpi_scale_trans),
+        "bbox_transform": ax.transAxes + shift,
         "fontsize": "small",
         "title_fontsize": "small",
         "alignment": "left",
         "frameon": False,
     } | legend_params
     before = 0.0 if old is None else old.get_window_extent().height
-    for ncols in (3, 2, 1):
-        legend = ax.legend(ncols=ncols, **given)
-        width = legend.get_window_extent().width
-        if width <= frame.width:
+    legend = ax.legend(**given)
+    box, letters = legend.get_window_extent(), legend.get_texts()
+    widths, size = [text.get_window_extent().width for text in letters], float(letters[0].get_fontsize())
+    if box.width > frame.width:
+        size = max(frame.width / box.width * size, _SMALLEST_LETTERS)
+        box = ax.legend(**given | {"fontsize": size, "title_fontsize": size}).get_window_extent()
+        widths = []
+    around = 2.0 * legend.borderpad - legend.columnspacing
+    beside = legend.handlelength + legend.handletextpad + legend.columnspacing
+    for ncols in range(min(len(widths), _MOST_COLUMNS), 1, -1):
+        width = sum(max(part) for part in np.array_split(widths, ncols))
+        if width + size * figure.dpi / 72.0 * (ncols * beside + around) <= frame.width:
+            box = ax.legend(ncols=ncols, **given).get_window_extent()
             break
-    else:
-        size = float(legend.get_texts()[0].get_fontsize())
-        size = max(frame.width / width * size, _SMALLEST_LETTERS)
-        legend = ax.legend(**given | {"fontsize": size, "title_fontsize": size})
-    height = legend.get_window_extent().height
-    locator = ax.get_axes_locator()
+    raised = 0.0
     if figure.get_gid() == _OWN:
         inches = figure.get_size_inches()
-        figure.set_size_inches(inches[0], inches[1] + (height - before) / figure.dpi)
-    elif figure.get_layout_engine() is None and isinstance(locator, _Raised | None):
-        ax.set_axes_locator(_Raised(ax, height / figure.dpi))
-    return legend
+        figure.set_size_inches(inches[0], inches[1] + (box.height - before) / figure.dpi)
+    elif figure.get_layout_engine() is None:
+        raised = box.height / figure.dpi
+    ax.set_axes_locator(_Placed(ax, raised, shift))

@@ -125,8 +125,9 @@ class ReliabilityDisplay(DisplayMixin):
     a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
     MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
     the mean prediction in bins. "kernel" is the diagram of the authors of smooth ECE [3]_: the kernel
-    regression of the outcomes at its bandwidth, with the density of the predictions as the width of the line,
-    and optionally the sharpness of a score [4]_. It shows smooth ECE as an area, but flattens steep curves.
+    regression of the outcomes at its bandwidth, where a prediction is within it, with the density of the
+    predictions as the width of the line, and optionally the sharpness of a score [4]_. It shows smooth ECE as
+    an area, but flattens steep curves.
 
     "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
     without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
@@ -382,8 +383,8 @@ class ReliabilityDisplay(DisplayMixin):
             raise ValueError(f"ax has a diagram with scale={scale!r}. Use the same scale, or other axes.")
         label = self._named(curve.label.replace(", ", "\n", 1), name)
         hidden = curve.n_samples - curve.counts.sum()
-        where = "of 0 or 1" if curve.scale == "logit" else beyond(*curve.edges[[0, -1]].tolist())
-        for weight, place in ((hidden, where), (curve.n_elsewhere, "between the points")):
+        outside = beyond(*curve.edges[[0, -1]].tolist())
+        for weight, place in ((hidden, outside), (curve.n_elsewhere, "between the points")):
             label += hidden_note(weight, curve.n_samples, place, curve.n_effective is None)
         diagonal = unless_drawn(ax, _DIAGONAL)
         if diagonal == _DIAGONAL:
@@ -516,7 +517,7 @@ def _set_limits(ax: Axes, drawn: list[_DrawnCurve]) -> None:
         y = np.clip(y, left - _BEYOND, right + _BEYOND)
     low, high = min([left, *y]), max([right, *y])
     # both axes are equal unless the curve would be a sliver
-    if high - low <= _STEEPEST * (right - left):
+    if right - left < high - low <= _STEEPEST * (right - left):
         set_range(ax, _CURVE, low, high)
     # bars of bins are shown whole unless the diagonal would be flat beside them
     bars = heights(bars_of("binned"))
@@ -619,7 +620,8 @@ def _draw_histogram(ax: Axes, drawn: list[_DrawnCurve]) -> Axes:
         # that of earlier displays gets the new height
         histogram.set_axes_locator(inset.get_axes_locator())
         inset.remove()
-    together = {each: bars for each in ax.figure.figure.axes if (bars := _bars(each))}
+    # those within other axes are not among the axes of the figure
+    together = {each: bars for each in {*ax.figure.figure.axes, ax} if (bars := _bars(each))}
     log = any(highest > _UNEQUAL * lowest for bars in together.values() for lowest, highest in [_ends(bars)])
     for each, bars in together.items():
         if each is ax or _histogram_of(each).get_label() != _SCALES[log]:
@@ -646,7 +648,8 @@ def _ends(bars: list[tuple[_DrawnCurve, Array]]) -> tuple[float, float]:
 def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) -> None:
     """Draw bars for one model, outlines for two or three, bars in rows for more."""
     from matplotlib.colors import to_rgba
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.patches import StepPatch
+    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
     histogram, (lowest, highest) = _histogram_of(ax), _ends(bars)
     histogram.set_label(_SCALES[log])
@@ -656,32 +659,38 @@ def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) 
     for k, (each, heights) in enumerate(bars):
         base = len(bars) - 1.0 - k if rows else 0.0
         part = np.log1p(heights) / np.log1p(highest) if log else heights / highest
-        histogram.stairs(
-            base + 0.85 * part if rows else heights,
-            each.curve.edges,
-            baseline=base,
-            fill=rows or len(bars) == 1,
-            facecolor=to_rgba(each.line.get_color(), 0.35),
-            edgecolor=each.line.get_color(),
-            linewidth=0.8,
-            linestyle="-" if rows or len(bars) == 1 else each.line.get_linestyle(),
+        # its limits need not be known
+        histogram.add_artist(
+            StepPatch(
+                base + 0.85 * part if rows else heights,
+                each.curve.edges,
+                baseline=base,
+                fill=rows or len(bars) == 1,
+                facecolor=to_rgba(each.line.get_color(), 0.35),
+                edgecolor=each.line.get_color(),
+                linewidth=0.8,
+                linestyle="-" if rows or len(bars) == 1 else each.line.get_linestyle(),
+            )
         )
     title = "Count" if bars[-1][0].curve.n_effective is None else "Weighted\ncount"
     ticks: list[float] = []
+    scale = _SCALES[log and not rows]
+    if histogram.get_yscale() != scale:
+        histogram.set_yscale(scale)
     if rows:
         title += (" (log)" if log else "") + f"\nto {_count_text(highest)}"
-        histogram.set(yscale="linear", ylim=(0.0, len(bars)), ylabel=title)
+        histogram.set(ylim=(0.0, len(bars)), ylabel=title)
     elif log:
-        histogram.set(yscale="log", ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
+        histogram.set(ylim=(0.5 * lowest, 3.0 * highest), ylabel=f"{title}\n(log)")
         powers = 10.0 ** np.arange(ceil(log10(lowest)), floor(log10(highest)) + 1.0)
         ticks = powers[[0, -1][: powers.shape[0]]].tolist() or [highest]
     else:
-        histogram.set(yscale="linear", ylim=(0.0, 1.2 * highest), ylabel=title)
+        histogram.set(ylim=(0.0, 1.2 * highest), ylabel=title)
         # no parts of samples
         steps = MaxNLocator(3, integer=highest >= 1.0, steps=[1, 2, 5, 10]).tick_values(0.0, highest)
         ticks = [0.0, max(t for t in steps if t <= highest)]
     inches = ax.get_window_extent().height / ax.figure.figure.dpi
-    histogram.set_yticks(ticks[sum(inches < low for low in _LOW) :])
+    histogram.yaxis.set_major_locator(FixedLocator(ticks[sum(inches < low for low in _LOW) :]))
     histogram.minorticks_off()
     histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))
     histogram.xaxis.set_visible(False)

@@ -1,10 +1,12 @@
 """The smooth reliability curve: a penalized shift of the log-odds of the predictions."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtri
 from scipy.special import logit as log_odds
 
@@ -30,13 +32,14 @@ _SLOPE = 0.5
 _NEAREST, _SHORTEST = 1e-5, 1e-3
 # The curve is not drawn across this fraction of the range without predictions, and five mean distances.
 _GAP, _DISTANCES = 0.125, 5.0
-# Single predictions between gaps are shown if they have so many samples.
+# Predictions between gaps are shown if they have so many samples, or none between gaps have as many.
 _OFTEN = 5.0
 # Length in log-odds of a logit axis of nearly equal predictions; shorter ones have unreadable ticks.
 _NARROWEST = 1.0
 # This fraction of the predictions at each end does not determine the range shown.
 _HIDDEN = 0.0005
-_STEPS, _TOLERANCE = 50, 1e-4
+# Longest step after which no other is made: Newton's method leaves its square, with leverages a part of it.
+_STEPS, _LAST, _LAST_FIRTH = 50, 1e-2, 1e-4
 
 
 def shown_range(prob: Array, weight: Array, hidden: float = _HIDDEN) -> tuple[float, float]:
@@ -45,34 +48,56 @@ def shown_range(prob: Array, weight: Array, hidden: float = _HIDDEN) -> tuple[fl
     It ends at the largest of them if all are below 1/2, and begins at the smallest if all are above. A
     fraction ``hidden`` of the predictions at each end does not count.
     """
+    low, high = _ends(prob, weight, hidden)
+    return low if low > 0.5 and low < 1.0 else 0.0, high if 0.0 < high < 0.5 else 1.0
+
+
+def _ends(prob: Array, weight: Array, hidden: float) -> tuple[float, float]:
+    """Return the first and the last of sorted predictions without a fraction ``hidden`` at each end."""
     ends = np.searchsorted(np.cumsum(weight), np.array([hidden, 1.0 - hidden]) * weight.sum())
     low, high = prob[np.minimum(ends, prob.shape[0] - 1)].tolist()
-    return low if low > 0.5 and low < 1.0 else 0.0, high if 0.0 < high < 0.5 else 1.0
+    return low, high
 
 
 def hidden_note(weight: float, total: float, where: str, number: bool = True) -> str:
     """Return a line of a legend on the predictions not shown, their number or fraction; "" if none."""
-    words = "prediction" if weight == 1.0 else "predictions"
-    shown = f"{weight:g} {words}" if number else f"{100.0 * weight / total:.2g}% of the predictions"
-    return f"\n({shown} {where} not shown)" if weight > 1e-9 * total else ""
+    percent = float(f"{100.0 * weight / total:.2g}")
+    shown = "less than 0.01%" if percent < 0.01 else f"{percent:g}%"
+    shown = f"{weight:,.9g}" if number else f"{shown} of the"
+    words = "prediction" if shown == "1" else "predictions"
+    return f"\n({shown} {words} {where} not shown)" if weight > 1e-9 * total else ""
 
 
 def beyond(low: float, high: float) -> str:
     """Return where predictions outside a range are, in words."""
-    return f"above {high:.3g}" if low == 0.0 else f"below {low:.3g}"
+    ends = [f"below {_end_text(low)}"] if low > 0.0 else []
+    return " or ".join([*ends, f"above {_end_text(high)}"] if high < 1.0 else ends)
+
+
+def _end_text(end: float) -> str:
+    """Return the end of an axis with three digits, or two of its distance from 1."""
+    return f"{end:.3g}" if end < 0.9 else f"{end:.{1 - math.floor(math.log10(1.0 - end))}f}".rstrip("0")
 
 
 class UnitAxis:
     """The range shown of the axis of a diagram, moved to [0, 1], and the samples in it.
 
-    On the logit scale it holds all predictions but 0 and 1, and is at least _NARROWEST long.
+    On the logit scale it has no place for 0 and 1, nor for the fraction _HIDDEN at each end of all others,
+    and is at least _NARROWEST long.
     """
 
-    def __init__(self, sample: _validation.BinarySample, scale: str, shown: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        sample: _validation.BinarySample,
+        grouped: GroupedOutcomes,
+        scale: str,
+        shown: tuple[float, float],
+    ) -> None:
         self.logit, (low, high) = scale == "logit", shown
+        between = (grouped.prob > 0.0) & (grouped.prob < 1.0)
+        if self.logit and between.any():
+            low, high = _ends(grouped.prob[between], grouped.weight[between], _HIDDEN)
         inside = (sample.p >= low) & (sample.p <= high)
-        if self.logit:
-            inside = (sample.p > 0.0) & (sample.p < 1.0)
         self.sample = sample if inside.all() or not inside.any() else sample.take(inside)
         self.origin, self.length = low, high - low
         if self.logit:
@@ -126,11 +151,12 @@ class PenalizedShift:
             b, _ = self._maximize(self.size, self.events, b, precision)
             shifts.append(b @ self._shapes)
             odds = u + shifts[-1]
-            hessian = self._hessian(self.size * expit(odds) * expit(-odds), precision)
-            variances.append((self._shapes * np.linalg.solve(hessian, self._shapes)).sum(axis=0))
+            information = self.size * expit(odds) * expit(-odds) + 1e-9
+            factor = np.linalg.cholesky(self._hessian(information, precision))
+            variances.append((solve_triangular(factor, self._shapes, lower=True) ** 2).sum(axis=0))
             likelihood = self.events @ odds - self.size @ np.logaddexp(0.0, odds) - 0.5 * precision @ b**2
-            determinant = np.log(precision[2:]).sum() - np.linalg.slogdet(hessian).logabsdet
-            evidence.append(float(likelihood + 0.5 * determinant))
+            determinant = 0.5 * np.log(precision[2:]).sum() - np.log(np.diag(factor)).sum()
+            evidence.append(float(likelihood + determinant))
         share = np.exp(np.array(evidence) - max(evidence))
         self.share = share / share.sum()
         self.shift = self.share @ np.array(shifts)
@@ -138,25 +164,30 @@ class PenalizedShift:
 
     def _hessian(self, information: Array, precision: Array) -> Array:
         """Return minus the second derivative of the penalized log-likelihood."""
-        return np.asarray((self._shapes * information) @ self._shapes.T + np.diag(precision))
+        hessian = np.asarray((self._shapes * information) @ self._shapes.T)
+        hessian.flat[:: precision.shape[0] + 1] += precision
+        return hessian
 
     def _maximize(
         self, size: Array, events: Array, b: Array, precision: Array, firth: bool = False
     ) -> tuple[Array, Array]:
         """Return the coefficients of the shapes, by Newton's method from ``b``, and the leverage of bins."""
         shapes, leverage = self._shapes, np.zeros_like(self.u)
+        odds = self.u + b @ shapes
         for _ in range(_STEPS):
-            q = expit(self.u + b @ shapes)
+            q = expit(odds)
             # not singular where predictions are nearly certain
             information = size * q * (1.0 - q) + 1e-9
-            hessian = self._hessian(information, precision)
+            hessian, residual = self._hessian(information, precision), events - size * q
             if firth:
                 leverage = information * (shapes * np.linalg.solve(hessian, shapes)).sum(axis=0)
-            score = shapes @ (events - size * q + leverage * (0.5 - q)) - precision * b
-            step = np.linalg.solve(hessian, score)
-            largest = float(np.abs(step @ shapes).max())
-            b = b + step * min(1.0, 2.0 / max(largest, 2.0))
-            if largest < _TOLERANCE:
+                residual += leverage * (0.5 - q)
+            step = np.linalg.solve(hessian, shapes @ residual - precision * b)
+            change = step @ shapes
+            largest = float(np.abs(change).max())
+            part = min(1.0, 2.0 / max(largest, 2.0))
+            b, odds = b + part * step, odds + part * change
+            if largest < (_LAST_FIRTH if firth else _LAST):
                 break
         return b, leverage
 
@@ -176,20 +207,23 @@ class PenalizedShift:
 
 
 def _neighbors(prob: Array, weight: Array) -> NDArray[np.intp]:
-    """Return the first of each bin of sorted predictions, of even sums of samples, p (1 - p) and length.
+    """Return the first of each bin of sorted predictions.
 
-    A third of the bins is for each. What a curve can show depends on all of them.
+    A quarter of the bins each is for even numbers of samples, sums of p (1 - p), lengths, and lengths in
+    log-odds. What a curve can show on the axes of either scale depends on all of them.
     """
     length, found = max(prob[-1] - prob[0], 1e-300), np.empty(prob.shape[0], dtype=np.int16)
     total = np.array([weight.sum(), sum(w @ (p * (1.0 - p)) for p, w in _pairs(prob, weight))])
-    before, first = np.zeros(2), 0
+    before, first, (start, end) = np.zeros(2), 0, logit(prob[[0, -1]]).tolist()
+    odds = max(end - start, 1e-300)
     for p, w in _pairs(prob, weight):
         mass = np.stack((w, w * p * (1.0 - p)))
         ends = np.cumsum(mass, axis=1)
         ends += before[:, np.newaxis]
         before = ends[:, -1].copy()
-        place = (p - prob[0]) / length + ((ends - 0.5 * mass) / total[:, np.newaxis]).sum(axis=0)
-        found[first : first + p.shape[0]] = np.minimum(_BINS / 3.0 * place, _BINS - 1)
+        place = (p - prob[0]) / length + (logit(p) - start) / odds
+        place += ((ends - 0.5 * mass) / total[:, np.newaxis]).sum(axis=0)
+        found[first : first + p.shape[0]] = np.minimum(_BINS / 4.0 * place, _BINS - 1)
         first += p.shape[0]
     starts = group_starts(found)
     u = logit(np.add.reduceat(weight * prob, starts) / np.add.reduceat(weight, starts))
@@ -210,10 +244,13 @@ class SmoothCurve:
     """
 
     def __init__(
-        self, sample: _validation.BinarySample, grouped: GroupedOutcomes, shown: tuple[float, float]
+        self,
+        sample: _validation.BinarySample,
+        grouped: GroupedOutcomes,
+        shown: tuple[float, float],
     ) -> None:
         between = (grouped.prob > 0.0) & (grouped.prob < 1.0)
-        inside, often = grouped.prob[between], grouped.weight[between] >= _OFTEN
+        inside, number = grouped.prob[between], grouped.weight[between]
         self.sample, self._offset = as_sampled(sample), 0.0
         if sample.class_weights is not None:
             self._offset = float(np.log(sample.class_weights[0] / sample.class_weights[1]))
@@ -236,9 +273,13 @@ class SmoothCurve:
         self.predicted = np.asarray(expit(self._nodes))
         width = min(inside[-1], shown[1]) - max(inside[0], shown[0])
         wide = np.diff(inside) > width * max(_GAP, _DISTANCES / inside.shape[0])
-        self._nodes[wide[np.searchsorted(inside[1:-1], self.predicted)]] = np.nan
+        # few predictions between gaps are not shown
+        first = np.append(0, np.flatnonzero(wide) + 1)
+        together = np.add.reduceat(number, first)
+        few = np.repeat(together < min(_OFTEN, together.max()), np.diff(first, append=inside.shape[0]))
+        self._nodes[(wide | few[1:])[np.searchsorted(inside[1:-1], self.predicted)]] = np.nan
         # single predictions between gaps
-        alone = inside[often & np.append(True, wide) & np.append(wide, True)]
+        alone = inside[~few & np.append(True, wide) & np.append(wide, True)]
         place = np.searchsorted(self.predicted, alone)
         self._nodes = np.insert(self._nodes, place, logit(alone))
         self.predicted = np.insert(self.predicted, place, alone)

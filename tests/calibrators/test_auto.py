@@ -129,16 +129,17 @@ def test_one_standard_error_towards_simplicity():
     near = next(one for one in lenient.candidates if one.name == "near")
     assert lenient.chosen == ("near" if near.excess <= near.standard_error else "true")
     assert indulgent.chosen == "far"
-    assert "is simpler" in indulgent.reason
-    assert "is simpler" not in strict.reason
+    assert "comes first" in indulgent.reason
+    assert "comes first" not in strict.reason
 
 
 def test_result_is_the_chosen_calibrator_fitted_to_all_rows():
     p, y = sample(1500, 2.0)
     found = calibrators.AutoCalibrator().fit(p, y)
     names = [one.name for one in found.selection_.candidates]
-    assert names == ["temperature", "Platt", "beta", "spline", "Venn-Abers"]
-    again, rate = clone(found.calibrator_).fit(p, y), (y.sum() + 0.5) / (len(y) + 1)
+    assert names == ["spline", "temperature", "Platt", "beta", "Venn-Abers"]
+    again = clone(found.calibrator_).fit(p, y)
+    rate = (y.sum() + 0.5) / (len(y) + 1)
     expected = again.transform(p) + 0.1 / len(y) * (rate - again.transform(p))
     np.testing.assert_allclose(found.transform(p), expected, rtol=0, atol=1e-15)
 
@@ -160,7 +161,8 @@ def test_several_classes(link):
 def test_a_class_with_a_single_row_leaves_nothing_to_compare():
     p = np.array([0.1, 0.2, 0.3, 0.9])
     found = calibrators.AutoCalibrator().fit(p, [0, 0, 0, 1])
-    assert (found.selection_.chosen, found.selection_.n_folds) == ("temperature", 0)
+    assert found.selection_.chosen == "spline"
+    assert found.selection_.n_folds == 0
     assert "single sample" in found.selection_.reason
     assert calibrators.AutoCalibrator().fit(p, [0, 1, 0, 1]).selection_.n_folds == 2
 

@@ -42,6 +42,24 @@ def test_derivatives_vanish_at_the_solution(seed, n):
         assert abs(found) < 1e-8 * size
 
 
+def test_several_penalties_at_once():
+    columns, weight, positives, _ = problem(2, 60, 3)
+    penalty = np.array([0.0, 1.0, 1.0]) * np.array([[0.01], [3.0]])
+
+    def bound(theta, gradient, hessian):
+        return -np.linalg.solve(hessian, gradient[..., np.newaxis])[..., 0]
+
+    def gram(weight):
+        return np.einsum("mn,jn,kn->mjk", weight, columns, columns)
+
+    start = np.array([[0.0, 9.0, -4.0], [0.0, 0.0, 0.0]])
+    fit = fit_logistic(columns, weight, positives, start=start, penalty=penalty, bound=bound, gram=gram)
+    for coef, information, own in zip(fit.coef, fit.information, penalty, strict=True):
+        alone = fit_logistic(columns, weight, positives, start=np.zeros(3), penalty=own)
+        np.testing.assert_allclose(coef, alone.coef, rtol=1e-9)
+        np.testing.assert_allclose(information, alone.information, rtol=1e-6)
+
+
 def test_one_coefficient_for_each_group_by_hand():
     """With as many columns as groups each frequency is met: log-odds log 3 and -log 4."""
     fit = fit_logistic(np.eye(2), np.array([4.0, 10.0]), np.array([3.0, 2.0]), start=np.zeros(2))

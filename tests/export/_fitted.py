@@ -17,7 +17,7 @@ IDS = [f"{case.name}-{n_classes}" for case, n_classes in CASES]
 #: Cases with every kind of map; the others are left to ``pytest --thorough``.
 KINDS = {"isotonic-2", "isotonic_step-2", "platt_identity-2", "beta-2", "prior_shift-2", "spline-2"}
 KINDS |= {"spline_identity-2", "matrix_identity-3", "structured_matrix-3", "dirichlet-3"}
-KINDS |= {"one_vs_rest_isotonic-3", "log_average-3", "auto-3"}
+KINDS |= {"one_vs_rest_isotonic-3", "log_average_default-3", "auto-3"}
 
 
 def cases(fast):

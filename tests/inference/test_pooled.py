@@ -7,7 +7,7 @@ import pytest
 
 from sklearn_calib import metrics
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
-from sklearn_calib.inference import confidence_interval, expected_under_calibration
+from sklearn_calib.inference import compare_models, confidence_interval, expected_under_calibration
 from sklearn_calib.inference._sample_metric import pooled_for_kernel
 from sklearn_calib.metrics._metric_kernel import bind_kernel
 from tests._samples import simulated
@@ -128,3 +128,31 @@ def test_intervals_and_floors_of_pooled_and_repeated_rows_agree():
     assert fine.lower < 0.05 < fine.upper
     first, second = (expected_under_calibration(None, values, **settings) for values in (p, coarse))
     assert first.expected == pytest.approx(second.expected, rel=0.1)
+
+
+@pytest.mark.thorough
+def test_classes_of_few_hundred_rows_agree_with_a_plain_loop():
+    rng = np.random.default_rng(2)
+    logits = 2 * rng.standard_normal((600, 3))
+    p, truth = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (logits, 0.6 * logits))
+    y = (truth.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1)
+
+    @metrics.MetricKernel(calibration_error=True)
+    def loop(y_true, y_proba, sample_weight=None):
+        return metrics.smooth_ece(y_true, y_proba, sample_weight=sample_weight)
+
+    given = {"reduction": "classwise", "random_state": 0}
+    fast, slow = (
+        confidence_interval(y, p, metric=m, n_resamples=20, **given) for m in (metrics.smooth_ece, loop)
+    )
+    models = {"a": p, "b": truth}
+    (a,), (b,) = (
+        compare_models(y, models, metric=m, n_resamples=39, intervals=False, **given).pairs
+        for m in (metrics.smooth_ece, loop)
+    )
+    for one, other in ((fast, slow), (a, b)):
+        for name in ("corrected", "lower", "upper"):
+            assert getattr(one, name) == pytest.approx(
+                getattr(other, name), abs=0.03 * (slow.upper - slow.lower)
+            )
+    assert (fast.estimate, a.difference) == pytest.approx((slow.estimate, b.difference), abs=1e-9)

@@ -39,6 +39,9 @@ EXACT = [
     partial(metrics.net_benefit, threshold=0.3),
     partial(metrics.refinement_loss, score="log_loss"),
     metrics.integrated_calibration_index,
+    metrics.smooth_calibration_error,
+    partial(metrics.smooth_calibration_error, scale="logit"),
+    partial(metrics.lower_distance_to_calibration, n_bins=20),
 ]
 SMOOTHED = [
     metrics.smooth_ece,
@@ -145,7 +148,7 @@ def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
     "metric",
     [
         lambda y, p: 0.5,
-        metrics.smooth_calibration_error,
+        metrics.interval_calibration_error,
         partial(metrics.smooth_ece, [0, 1]),
         partial(metrics.smooth_ece, pos_label=0),
         partial(metrics.smooth_ece, sample_weight=[1.0]),

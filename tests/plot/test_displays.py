@@ -123,11 +123,26 @@ def test_the_legend_lies_below_the_axes_and_within_the_figure(forecast, draw, si
     figure.draw_without_rendering()
     legend, labels = ax.get_legend().get_window_extent(), ax.xaxis.get_tightbbox()
     assert -1.0 <= legend.y0 < legend.y1 <= labels.y0 + 1.0
+    ax.set_xlabel("labels\ncan change")
+    figure.set_dpi(200.0)
+    figure.draw_without_rendering()
+    assert ax.get_legend().get_window_extent().y1 <= ax.xaxis.get_tightbbox().y0 + 1.0
     if layout is None:
         # also if the layout is computed later
         figure.tight_layout()
         figure.draw_without_rendering()
         assert ax.get_legend().get_window_extent().y0 >= -1.0
+
+
+def test_axes_within_axes_keep_their_place(forecast):
+    figure, outer = plt.subplots()
+    ax = outer.inset_axes((0.1, 0.4, 0.8, 0.5))
+    display = reliability(*forecast, ax=ax)
+    figure.draw_without_rendering()
+    expected = outer.transAxes.transform([(0.1, 0.4), (0.9, 0.9)])
+    np.testing.assert_allclose(ax.get_window_extent().get_points(), expected)
+    assert ax.get_legend().get_window_extent().y1 <= ax.xaxis.get_tightbbox().y0 + 1.0
+    assert display.ax_histogram_.patches[0].get_data().values.sum() == len(forecast[1])
 
 
 @pytest.mark.thorough

@@ -17,6 +17,7 @@ from sklearn_calib import metrics
 from sklearn_calib._validation import check_binary
 from sklearn_calib.plot import ReliabilityDisplay, reliability_grid
 from sklearn_calib.plot._curve import reliability_curve
+from sklearn_calib.plot._smooth_curve import beyond, hidden_note
 from tests._optional import pandas as pd
 from tests._references import kernel_mean
 from tests._samples import simulated, simulated_classes
@@ -99,7 +100,7 @@ def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     # the curve can lie as low as the smallest prediction, above the histogram
     lowest = ax.transData.transform((0.5, max(drawn.min(), 1e-9)))[1]
     assert histogram.get_window_extent().y1 < lowest
-    note = "(30 predictions of 0 or 1 not shown)"
+    note = f"\n(30 predictions below {drawn.min():.3g} or above "
     assert (note in display.line_.get_label()) == (scale == "logit")
     ticks = ax.get_yticks()
     assert len(ticks) > 2
@@ -143,6 +144,32 @@ def test_axes_show_the_predictions_of_a_rare_event(one_percent, curve, sure):
         # of equal expected numbers of events, where bins of equal width would be one
         assert len(x) == 15
         assert display.line_.get_label().startswith("ECE = 0.00")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "total", "number", "words"),
+    [
+        (1.0 + 1e-12, 9.0, True, "1 prediction"),
+        (1_234_567.0, 2e9, True, "1,234,567 predictions"),
+        (2e-8, 1.0, False, "less than 0.01% of the predictions"),
+        (0.0234, 1.0, False, "2.3% of the predictions"),
+        (0.996, 1.0, False, "100% of the predictions"),
+    ],
+)
+def test_predictions_not_shown_are_told(hidden, total, number, words):
+    assert hidden_note(hidden, total, beyond(0.0, 0.99987), number) == f"\n({words} above 0.99987 not shown)"
+
+
+def test_logit_axes_end_where_few_predictions_are():
+    rng = np.random.default_rng(0)
+    p = expit(rng.normal(size=20_000))
+    p[:3] = expit([-11.0, 11.0, 12.0])
+    display = draw((rng.random(20_000) < p).astype(int), p, scale="logit", band=None)
+    # the first and last but ten
+    assert display.curve.edges[[0, -1]] == pytest.approx(np.sort(p)[[9, -11]])
+    assert display.curve.counts.sum() == 20_000 - 19
+    x = display.line_.get_xdata()
+    assert x[0] < display.curve.edges[0] < display.curve.edges[-1] < x[-1]
 
 
 def test_few_values_are_drawn_as_points():
@@ -299,6 +326,10 @@ def test_sharpness_of_a_constant_prediction():
         np.arange(20) < 7, np.full(20, 0.3), curve="kernel", sharpness="brier"
     ).curve
     near = np.isfinite(curve.observed)
+    # nothing is drawn without a prediction within a bandwidth
+    assert curve.predicted[near][[0, -1]] - 0.3 == pytest.approx(
+        [-curve.bandwidth, curve.bandwidth], abs=0.005
+    )
     np.testing.assert_allclose(curve.observed[near], 0.35)
     np.testing.assert_allclose(curve.gap[near], 0.2275)
     parts = curve.decomposition
