@@ -168,14 +168,11 @@ CONTAINERS = [
 
 def over(containers):
     """Return the mark of a test that takes these containers, and skips those whose library is not there."""
-    rows = [
-        pytest.param(
-            container,
-            id=container.name,
-            marks=pytest.mark.skipif(
-                not container.available, reason=f"needs {' and '.join(container.needs)}"
-            ),
-        )
-        for container in containers
-    ]
+
+    def row(container):
+        needs = f"needs {' and '.join(container.needs)}"
+        missing = pytest.mark.skipif(not container.available, reason=needs)
+        return pytest.param(container, id=container.name, marks=missing)
+
+    rows = [row(container) for container in containers]
     return pytest.mark.parametrize("container", rows)

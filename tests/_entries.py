@@ -63,14 +63,9 @@ SPECIAL = {
     "CertifiedCalibrator": {"weights": "frequency"},
     "SegmentCalibrator": {"calibrator": calibrators.PlattCalibrator(link="identity")},
     "CalibratedClassifier": {"estimator": LogisticRegression()},
-    "SelectiveClassifier": {
-        "estimator": LogisticRegression(),
-        "target": 0.9,
-        "validation_fraction": 0.5,
-        "random_state": 1,
-        "weights": "frequency",
-    },
+    "SelectiveClassifier": {"estimator": LogisticRegression(), "target": 0.9, "validation_fraction": 0.5},
 }
+SPECIAL["SelectiveClassifier"] |= {"random_state": 1, "weights": "frequency"}
 DATA = ("y_true", "y_proba", "sample_weight", "X", "y", "groups", "clusters", "labels", "classes", "time")
 DATA += ("thresholds", "forecasts", "frequencies", "weights", "reference")
 # checked by scikit-learn, joblib or matplotlib; names and paths may be any text
@@ -106,8 +101,7 @@ class Entry:
 
 def good_of(call, name):
     """Return good arguments of a call: those that are required, and those that make it short."""
-    known = inspect.signature(call).parameters
-    special = SPECIAL.get(name, {})
+    known, special = inspect.signature(call).parameters, SPECIAL.get(name, {})
     wanted = [key for key, each in known.items() if each.default is each.empty or key in FEW]
     return {key: GOOD[key] for key in wanted if key in GOOD} | special
 
@@ -145,19 +139,15 @@ def of_estimator(cls, X):
     yield Entry(f"{name}()", with_signature(cls, lambda **given: cls(**given).fit(X, Y)), good)
     for method in ("fit", "test", "partial_fit"):
         if hasattr(cls, method):
-            anew = with_signature(
-                getattr(cls(**good), method),
-                lambda method=method, **given: getattr(cls(**good), method)(**given),
-            )
+            known = getattr(cls(**good), method)
+            anew = with_signature(known, lambda m=method, **own: getattr(cls(**good), m)(**own))
             data = good_of(anew, f"{name}.{method}")
             yield Entry(f"{name}.{method}", anew, data | ({"X": X} if "X" in data else {}))
     # a table of features is checked by the model
     for method in ("transform", "predict_proba", "predict") if X is P else ():
         if hasattr(cls, method):
-            later = with_signature(
-                getattr(cls(**good), method),
-                lambda method=method, **given: getattr(cls(**good).fit(X, Y), method)(**given),
-            )
+            known = getattr(cls(**good), method)
+            later = with_signature(known, lambda m=method, **own: getattr(cls(**good).fit(X, Y), m)(**own))
             yield Entry(f"{name}.{method}", later, {"X": P})
 
 

@@ -42,8 +42,7 @@ def binary(n=120, seed=0):
     """Return labels and probabilities that are a little wrong; not to be changed."""
     rng = np.random.default_rng(seed)
     p = np.round(rng.uniform(0.02, 0.98, n), 3)
-    y = (rng.random(n) < p**1.3).astype(int)
-    return _frozen(y, p)
+    return _frozen((rng.random(n) < p**1.3).astype(int), p)
 
 
 @cache
@@ -51,8 +50,7 @@ def several(n=90, seed=1):
     """Return labels and probabilities of three classes; not to be changed."""
     rng = np.random.default_rng(seed)
     p = rng.dirichlet([1.0, 1.5, 2.0], n)
-    y = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1)
-    return _frozen(np.minimum(y, 2), p)
+    return _frozen(np.minimum((rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1), 2), p)
 
 
 @cache
@@ -113,11 +111,11 @@ def _report(*data, **given):
 
 def _comparison():
     y, p = binary()
-    models = {"one": p, "two": np.sqrt(p)}
-    metric = metrics.expected_calibration_error
-    return inference.compare_models(y, models, metric=metric, n_resamples=39, random_state=0)
+    models, metric = {"one": p, "two": np.sqrt(p)}, metrics.expected_calibration_error
+    return inference.compare_models(y, models, metric=metric, **FEW)
 
 
+CUTOFF, FEW = metrics.cutoff_calibration_error, {"n_resamples": 39, "random_state": 0}
 #: What makes a result, or several, of every kind, by name.
 RESULT_MAKERS = {
     **{f"test_{name}": (lambda test=test: test.test(*binary(60))) for name, test in TEST_MAKERS.items()},
@@ -133,24 +131,16 @@ RESULT_MAKERS = {
     "distance": lambda: metrics.distance_from_calibration(*binary()),
     "summary": lambda: metrics.calibration_summary(*binary()),
     "summary_without_slope": lambda: metrics.calibration_summary([0, 0], [0.1, 0.2]),
-    "floor": lambda: inference.expected_under_calibration(
-        None, binary()[1], metric=metrics.cutoff_calibration_error, n_resamples=39, random_state=0
-    ),
-    "interval": lambda: inference.confidence_interval(
-        *binary(), metric=metrics.cutoff_calibration_error, n_resamples=20, random_state=0
-    ),
+    "floor": lambda: inference.expected_under_calibration(None, binary()[1], metric=CUTOFF, **FEW),
+    "interval": lambda: inference.confidence_interval(*binary(), metric=CUTOFF, **FEW),
     "comparison": _comparison,
     "dominance": lambda: inference.dominance_test(
-        binary()[0], {"a": binary()[1], "b": binary()[1] ** 2}, n_resamples=39, random_state=0
+        binary()[0], {"a": binary()[1], "b": binary()[1] ** 2}, **FEW
     ),
-    "segments": lambda: inference.find_segments(
-        {"group": _groups()}, *binary(), segments=[0], n_resamples=39
-    ),
+    "segments": lambda: inference.find_segments({"g": _groups()}, *binary(), segments=[0], n_resamples=39),
     "group_differences": lambda: inference.group_differences_test(*binary(), groups=_groups()),
     "mean_label": lambda: inference.mean_label(*binary()),
-    "multicalibration": lambda: inference.multicalibration_error(
-        {"group": _groups()}, *binary(), n_resamples=39
-    ),
+    "multicalibration": lambda: inference.multicalibration_error({"g": _groups()}, *binary(), n_resamples=39),
     "threshold_curve": lambda: ThresholdCurve(*np.full((4, 1), 0.5), 0.5, 0.95, "pointwise"),
     "selection": lambda: calibrators.AutoCalibrator().fit(*reversed(several())).selection_,
     "pairs": lambda: META_MAKERS["ensemble"].fit(*features()).calibrated_classifiers_,
@@ -219,9 +209,8 @@ def differs(first, second, path="value"):
         same = same and np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
         return None if same else f"{path}: {first!r} and {second!r}"
     if isinstance(first, float):
-        return (
-            None if first == second or (first != first and second != second) else f"{path}: {first} {second}"
-        )
+        same = first == second or (first != first and second != second)
+        return None if same else f"{path}: {first} {second}"
     if isinstance(first, dict):
         if list(first) != list(second):
             return f"{path}: keys {list(first)} and {list(second)}"

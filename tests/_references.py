@@ -19,14 +19,12 @@ def absolute_integral(values, step):
     left, right = values[:-1], values[1:]
     crossing = left * right < 0
     span = np.where(crossing, np.abs(right - left), 1.0)
-    cell = np.where(crossing, (left**2 + right**2) / span, np.abs(left + right)) / 2
-    return float(cell.sum() * step)
+    return float((np.where(crossing, (left**2 + right**2) / span, np.abs(left + right)) / 2).sum() * step)
 
 
 def folded_gaussian_sum(t, points, mass, s):
     """Sum of mass times the density, at increasing t, of points plus Gaussian noise folded into [0, 1]."""
-    total = np.zeros_like(t)
-    reach = int(np.ceil(9 * s / 2)) + 1
+    total, reach = np.zeros_like(t), int(np.ceil(9 * s / 2)) + 1
     for point, m in zip(points, mass, strict=True):
         for image in range(-reach, reach + 1):
             for center in (2 * image + point, 2 * image - point):
@@ -49,12 +47,8 @@ def kernel_mean(t, p, value, w, s, scale):
     for at in np.atleast_1d(t):
         sums = np.zeros(2)
         for x, v, weight in zip(p, value, w, strict=True):
-            images = [x + 2 * k for k in range(-4, 5)] + [2 * k - x for k in range(-4, 5)]
-            gaps = (
-                [at - image for image in images]
-                if scale == "probability"
-                else [np.log(at / (1 - at) / (x / (1 - x)))]
-            )
+            gaps = [at - 2 * k - image for k in range(-4, 5) for image in (x, -x)]
+            gaps = gaps if scale == "probability" else [np.log(at / (1 - at) / (x / (1 - x)))]
             sums += weight * sum(np.exp(-0.5 * (gap / s) ** 2) for gap in gaps) * np.array([v, 1.0])
         found.append(sums[0] / sums[1])
     return np.array(found)
@@ -63,8 +57,7 @@ def kernel_mean(t, p, value, w, s, scale):
 def logit_smoothed_ece_at(y, p, w, s, eps):
     """LS-ECE with Gaussian noise by dense quadrature around each cluster of log-odds."""
     q = np.clip(p, eps, 1 - eps)
-    h = np.log(q / (1 - q))
-    stretches = []
+    h, stretches = np.log(q / (1 - q)), []
     for point in np.sort(h):
         if stretches and point - 9 * s < stretches[-1][1]:
             stretches[-1][1] = point + 9 * s
@@ -73,29 +66,24 @@ def logit_smoothed_ece_at(y, p, w, s, eps):
     total = 0.0
     for low, high in stretches:
         t = np.linspace(low, high, int(np.ceil((high - low) / min(s, 0.5) * 200)) + 1)
-        g = sum(
-            weight * gaussian((t - point) / s) / s * (outcome - expit(t))
-            for outcome, point, weight in zip(y, h, w, strict=True)
-        )
+        parts = zip(y, h, w / s, strict=True)
+        g = sum(weight * gaussian((t - at) / s) * (outcome - expit(t)) for outcome, at, weight in parts)
         total += absolute_integral(g, t[1] - t[0])
     return total / w.sum()
 
 
 def cutoff_by_enumeration(y, p, w):
     """Largest absolute residual sum over all intervals of predictions."""
-    values = np.unique(p)
-    best = 0.0
+    values, best = np.unique(p), 0.0
     for low, high in itertools.combinations_with_replacement(values, 2):
-        inside = (p >= low) & (p <= high)
-        best = max(best, abs(float(np.sum((w * (y - p))[inside]))))
+        best = max(best, abs(float(np.sum((w * (y - p))[(p >= low) & (p <= high)]))))
     return best / w.sum()
 
 
 def lipschitz_program(y, p, w, place=lambda p: p):
     """wCE as the linear program of its definition, Lipschitz in the places of the predictions."""
     values, inverse = np.unique(p, return_inverse=True)
-    c = np.bincount(inverse, weights=w * (y - p))
-    m = values.shape[0]
+    c, m = np.bincount(inverse, weights=w * (y - p)), values.shape[0]
     rows, limits = [], []
     for i in range(m - 1):
         step = np.zeros(m)
@@ -103,15 +91,13 @@ def lipschitz_program(y, p, w, place=lambda p: p):
         rows += [step, -step]
         limits += [place(values[i + 1]) - place(values[i])] * 2
     A_ub = np.array(rows) if rows else None
-    solution = linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs")
-    return -solution.fun / w.sum()
+    return -linprog(-c, A_ub=A_ub, b_ub=limits or None, bounds=[(-1, 1)] * m, method="highs").fun / w.sum()
 
 
 def transport_program(y, p, w, grid):
     """The least E|u - p| over couplings of (p, y) with u on a grid that are calibrated: a dense program."""
     n, k = p.shape[0], grid.shape[0]
-    cost = np.abs(grid - p[:, None]).ravel()
-    marginal = np.kron(np.eye(n), np.ones(k))
+    cost, marginal = np.abs(grid - p[:, None]).ravel(), np.kron(np.eye(n), np.ones(k))
     # sum_i pi(i, u) (y_i - u) = 0 for every u
     balance = np.hstack([np.diag(outcome - grid) for outcome in y])
     A_eq, b_eq = np.vstack([marginal, balance]), np.append(w / w.sum(), np.zeros(k))
@@ -122,8 +108,7 @@ def transport_program(y, p, w, grid):
 
 def interval_by_partitions(y, p, w):
     """The interval error by trying all partitions of the distinct predictions."""
-    values = np.unique(p)
-    best = np.inf
+    values, best = np.unique(p), np.inf
     for cuts in itertools.product([False, True], repeat=len(values) - 1):
         parts, part = [], [values[0]]
         for cut, value in zip(cuts, values[1:], strict=True):
@@ -144,8 +129,7 @@ def binned_ece(y, p, w, edges, norm_):
     """Binned ECE by a loop over bins given by their edges, the last one closed."""
     gaps, shares = [], []
     for j, (low, high) in enumerate(itertools.pairwise(edges)):
-        last = j == len(edges) - 2
-        inside = (p >= low) & ((p <= high) if last else (p < high))
+        inside = (p >= low) & ((p <= high) if j == len(edges) - 2 else (p < high))
         if w[inside].sum() > 0:
             gaps.append(np.sum((w * (y - p))[inside]) / w[inside].sum())
             shares.append(w[inside].sum() / w.sum())
@@ -180,9 +164,8 @@ def isotonic_by_extremes(y, p, w):
     m = values.shape[0]
     fit = np.empty(m)
     for k in range(m):
-        fit[k] = max(
-            min(events[i : j + 1].sum() / weight[i : j + 1].sum() for j in range(k, m)) for i in range(k + 1)
-        )
+        means = ([events[i:j].sum() / weight[i:j].sum() for j in range(k + 1, m + 1)] for i in range(k + 1))
+        fit[k] = max(map(min, means))
     # a row without weight lies on the step below it
     return fit[np.maximum(np.searchsorted(values, p, side="right") - 1, 0)]
 

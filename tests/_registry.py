@@ -51,6 +51,8 @@ def row(name, function, flags="", **params):
 
 
 ece, smooth, noisy = metrics.expected_calibration_error, metrics.smooth_ece, metrics.logit_smoothed_ece
+kernel, sweep = metrics.kernel_calibration_error, metrics.sweep_calibration_error
+gap = metrics.decision_risk_gap
 METRICS = [
     row("ece", ece),
     row("ece_l2", ece, "root", norm="l2"),
@@ -70,37 +72,20 @@ METRICS = [
     row("smooth_calibration_error", metrics.smooth_calibration_error),
     row("smooth_calibration_error_logit", metrics.smooth_calibration_error, scale="logit"),
     # pairs of a row with itself are left out, for which rows must be counted
-    row(
-        "kernel_debiased",
-        metrics.kernel_calibration_error,
-        "not_scale_free not_any_weights root",
-        debias=True,
-    ),
-    row("kernel_biased", metrics.kernel_calibration_error, "root", debias=False),
+    row("kernel_debiased", kernel, "not_scale_free not_any_weights root", debias=True),
+    row("kernel_biased", kernel, "root", debias=False),
     # edges again: of quantiles, and of bins of equal width
-    row("sweep", metrics.sweep_calibration_error, "not_flip_symmetric"),
-    row(
-        "sweep_uniform",
-        metrics.sweep_calibration_error,
-        "not_flip_symmetric root",
-        strategy="uniform",
-        norm="l2",
-    ),
+    row("sweep", sweep, "not_flip_symmetric"),
+    row("sweep_uniform", sweep, "not_flip_symmetric root", strategy="uniform", norm="l2"),
     row("calibration_loss", metrics.calibration_loss),
     row("lower_distance", metrics.lower_distance_to_calibration, n_bins=64),
     row("interval", metrics.interval_calibration_error),
     # the smooth curve is penalized as so many rows ask for
     row("ici", metrics.integrated_calibration_index, "not_scale_free"),
     # a flip would put the threshold at 0.7
-    row("decision_risk_gap", metrics.decision_risk_gap, "not_flip_symmetric", threshold=0.3),
-    row("decision_risk_gap_max", metrics.decision_risk_gap, threshold="max"),
-    row(
-        "decision_risk_gap_either",
-        metrics.decision_risk_gap,
-        "not_flip_symmetric",
-        threshold=0.3,
-        recalibration="either",
-    ),
+    row("decision_risk_gap", gap, "not_flip_symmetric", threshold=0.3),
+    row("decision_risk_gap_max", gap, threshold="max"),
+    row("decision_risk_gap_either", gap, "not_flip_symmetric", threshold=0.3, recalibration="either"),
     row("calibration_decision_loss", metrics.calibration_decision_loss),
 ]
 

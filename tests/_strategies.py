@@ -20,21 +20,17 @@ HARD = [
     0.5, np.nextafter(0.5, 1.0), 0.58, 2 / 3, 0.7, 1.0 - 1e-9, 1.0 - 2.0**-52, 1.0 - 2.0**-53, 1.0,
 ]  # fmt: skip
 
-probabilities = st.one_of(
-    st.sampled_from(HARD), st.integers(0, 1024).map(lambda k: k / 1024), st.floats(0.0, 1.0)
-)
+dyadic = st.integers(0, 1024).map(lambda k: k / 1024)
+probabilities = st.one_of(st.sampled_from(HARD), dyadic, st.floats(0.0, 1.0))
 #: Of these 1 - p is a float, too.
-symmetric = st.one_of(
-    st.integers(0, 1024).map(lambda k: k / 1024),
-    st.sampled_from([2.0**-53, 2.0**-52, 1.0 - 2.0**-53, 1.0 - 2.0**-52, 0.0, 1.0]),
-)
+ENDS = [2.0**-53, 2.0**-52, 1.0 - 2.0**-53, 1.0 - 2.0**-52, 0.0, 1.0]
+symmetric = st.one_of(dyadic, st.sampled_from(ENDS))
 frequencies = st.integers(0, 3)
 labels = st.integers(0, 1)
 #: Soft labels and means of judgments, with labels among them.
 outcomes = st.one_of(labels.map(float), st.integers(0, 5).map(lambda k: k / 5), st.floats(0.0, 1.0))
-weights = st.one_of(
-    st.integers(0, 5).map(float), st.floats(1e-6, 1e6), st.sampled_from([2.0**-60, 1e9, 2.0**40])
-)
+wide = st.sampled_from([2.0**-60, 1e9, 2.0**40])
+weights = st.one_of(st.integers(0, 5).map(float), st.floats(1e-6, 1e6), wide)
 
 
 @st.composite

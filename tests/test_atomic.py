@@ -12,9 +12,8 @@ from sklearn_calib.meta import CalibratedClassifier
 from tests import _every as every
 
 # the fit of what has been exported changes nothing
-NAMES = [
-    name for name in (*every.CALIBRATOR_NAMES, *every.TEST_MAKERS, *every.META_MAKERS) if name != "exported"
-]
+NAMES = [*every.CALIBRATOR_NAMES, *every.TEST_MAKERS, *every.META_MAKERS]
+NAMES.remove("exported")
 
 
 def fitted(name):
@@ -48,8 +47,7 @@ class Doubling(PlattCalibrator):
 
     def fit(self, X, y, sample_weight=None, *, note="none"):
         self.note_ = note
-        fitted = super().fit(X, y, sample_weight)
-        assert fitted is self
+        assert super().fit(X, y, sample_weight) is self
         self.doubled_ = 2 * self.slope_
         if self.fail:
             raise MemoryError

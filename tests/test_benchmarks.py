@@ -30,10 +30,8 @@ def test_every_public_object_is_measured(scripts):
     measured = {name.split(",")[0].split("(")[0] for name in entries}
     for name in metrics.__all__:
         assert not inspect.isfunction(getattr(metrics, name)) or name in measured
-    for subpackage, base in (
-        (inference, inference.CalibrationTest),
-        (calibrators, calibrators.BaseCalibrator),
-    ):
+    bases = {inference: inference.CalibrationTest, calibrators: calibrators.BaseCalibrator}
+    for subpackage, base in bases.items():
         for name in subpackage.__all__:
             kind = getattr(subpackage, name)
             if inspect.isclass(kind) and issubclass(kind, base) and kind is not base:
@@ -91,14 +89,11 @@ def test_table(scripts, tmp_path):
     run = tables.Run("a machine", "X", 10.0)
 
     def cells(**seconds):
-        found = {}
-        for n, value in seconds.items():
-            n = int(n[1:])
-            if value is None:
-                found[n] = tables.Cell("limit")
-            else:
-                found[n] = tables.Cell.of({"seconds": [value] * 3, "sort": [n / 1e9] * 3, "peak": 8 * n})
-        return found
+        given = {int(n[1:]): time for n, time in seconds.items()}
+        times = {
+            n: {"seconds": [time] * 3, "sort": [n / 1e9] * 3, "peak": 8 * n} for n, time in given.items()
+        }
+        return {n: tables.Cell("limit") if given[n] is None else tables.Cell.of(times[n]) for n in given}
 
     run.sort.cells |= cells(n10000=1e-5, n100000=1e-4)
     run.plain.cells |= cells(n10000=2e-5, n100000=2e-4)
@@ -107,8 +102,7 @@ def test_table(scripts, tmp_path):
         tables.Row("ece", "peer: ece", cells(n10000=5e-4, n100000=None)),
     ]
     ours = run.rows[0]
-    assert ours.exponent == pytest.approx(np.log10(20))
-    assert ours.bytes_a_row == 8
+    assert (ours.exponent, ours.bytes_a_row) == (pytest.approx(np.log10(20)), 8)
     assert ours.cells[10000].ratio == pytest.approx(100)
     assert run.faster() == ["ece, peer: ece: n = 10,000: 500 µs, this package 1 ms"]
     assert "**500 µs**<br>50 [50, 50] | > 10 s" in run.markdown()

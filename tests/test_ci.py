@@ -41,9 +41,8 @@ def test_mutants_apply_once_and_are_in_every_subpackage():
     assert len(set(mutants)) == len(mutants)
     folders = {path.parent.name for path in (ROOT / "sklearn_calib").glob("*/__init__.py")}
     assert folders - {Path(file).parts[1] for file, _, _ in mutants} == set()
-    patterns = [
-        pattern for folder in folders for pattern in mutate.TESTS_OF.get(folder, [f"tests/{folder}/*"])
-    ]
+    found = [mutate.TESTS_OF.get(folder, [f"tests/{folder}/*"]) for folder in folders]
+    patterns = [pattern for some in found for pattern in some]
     assert [pattern for pattern in patterns if not list(ROOT.glob(f"{pattern}.py"))] == []
     for _, _, new, *rows in mutate.read_mutants("mutants_papers.txt"):
         assert rows, new
@@ -62,8 +61,7 @@ def test_a_release_is_written_everywhere_it_is_said(tmp_path):
         return [(tmp_path / name).read_text(encoding="utf-8") for name in names]
 
     release(tmp_path, "0.1.0rc1", "2027-01-02")
-    recipe = (tmp_path / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
-    assert '\n  version: "0.1.0rc1"\n' in recipe
+    assert '\n  version: "0.1.0rc1"\n' in (tmp_path / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
     code, citation, changes = said()
     assert '__version__ = "0.1.0rc1"\n' in code
     assert "\nversion: 0.1.0rc1\ndate-released: 2027-01-02\n" in citation
@@ -106,20 +104,16 @@ def test_actions_are_pinned_by_hash():
     folder = ROOT / ".github" / "workflows"
     if not folder.is_dir():
         pytest.skip("the workflows are not beside the tests")
-    used = [
-        line for path in folder.glob("*.yml") for line in path.read_text().splitlines() if "uses:" in line
-    ]
+    lines = "\n".join(path.read_text() for path in folder.glob("*.yml")).splitlines()
+    used = [line for line in lines if "uses:" in line]
     assert used
     assert [line for line in used if not re.search(r"@[0-9a-f]{40} # v\d", line)] == []
 
 
 @pytest.mark.thorough
 def test_benchmarks_are_run_that_import_what_changed():
-    affected = script(".ci/affected.py")
-    named = [
-        each for each in affected.benchmarks() if each.stem in ("error_rates", "interval_coverage", "speed")
-    ]
-    reached = {each.stem: affected.reached(each) for each in named}
+    affected, names = script(".ci/affected.py"), ("error_rates", "interval_coverage", "speed")
+    reached = {each.stem: affected.reached(each) for each in affected.benchmarks() if each.stem in names}
     package = ROOT / "sklearn_calib"
     # through names that packages pass on
     assert package / "inference" / "_testing" / "_tcal.py" in reached["error_rates"]

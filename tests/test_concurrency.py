@@ -47,8 +47,7 @@ def test_calibrators_predict_in_threads(name):
     parts = [scores[k::N_THREADS] for k in range(N_THREADS)]
     calls = [lambda rows=rows: calibrator.predict_proba(rows) for rows in parts]
     calls += [lambda rows=rows: calibrator.transform(rows) for rows in parts]
-    expected = [call() for call in calls]
-    assert every.differs(at_once(calls), expected) is None
+    assert every.differs(at_once(calls), [call() for call in calls]) is None
 
 
 @pytest.mark.parametrize("name", every.META_MAKERS)
@@ -125,9 +124,7 @@ def test_pages_of_reports_in_threads(monkeypatch):
     monkeypatch.setattr("sklearn_calib.report._figures._svg", drawn)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: report.to_html(), range(2))
-    assert first == second
-    assert first.count("<figure") == 4
-    assert dict(mpl.rcParams) == before
+    assert (first, first.count("<figure"), dict(mpl.rcParams)) == (second, 4, before)
 
 
 def test_a_monitor_is_read_while_it_is_updated():

@@ -83,8 +83,7 @@ def test_tensors_of_torch_that_numpy_cannot_hold():
 
 
 def test_masked_arrays():
-    full = np.ma.masked_array([0.25, 0.5], [False, False])
-    assert v.check_probabilities(full).tolist() == [0.25, 0.5]
+    assert v.check_probabilities(np.ma.masked_array([0.25, 0.5], [False, False])).tolist() == [0.25, 0.5]
     with pytest.raises(ValueError, match=r"y_proba is masked at index 1. Remove or impute"):
         v.check_probabilities(np.ma.masked_array([0.25, 0.5], [False, True]))
     with pytest.raises(ValueError, match=r"y_true is masked at index 0"):
@@ -105,9 +104,7 @@ def test_what_is_no_array():
     for bad in ({0.1, 0.2}, (p for p in (0.1, 0.2)), {"a": 0.1}, object(), None):
         with pytest.raises(TypeError, match=r"y_proba must be an array.*got "):
             v.check_probabilities(bad)
-    with pytest.raises(
-        ValueError, match=r"y_proba cannot be read as an array: .*inhomogeneous.*equal length"
-    ):
+    with pytest.raises(ValueError, match=r"y_proba cannot be read as an array: .*inhomogeneous.*equal len"):
         v.check_probabilities([[0.1, 0.9], [0.5]])
     pl = pytest.importorskip("polars")
     with pytest.raises(TypeError, match=r"y_proba must be an array.*got LazyFrame. Collect"):
@@ -166,13 +163,11 @@ def test_text_labels(kind):
     assert v.check_labels(labels).tolist() == [0, 1, 1]
     assert v.check_labels(labels, "no").tolist() == [1, 0, 0]
     classes, codes = v.check_classes(labels)
-    assert classes.tolist() == ["no", "yes"]
-    assert codes.tolist() == [0, 1, 1]
+    assert (classes.tolist(), codes.tolist()) == (["no", "yes"], [0, 1, 1])
 
 
 def test_mapped_files_are_read_in_place(tmp_path, data):
-    n = 1 << 18
-    rng = np.random.default_rng(0)
+    n, rng = 1 << 18, np.random.default_rng(0)
     p, y, w = rng.random(n), rng.integers(0, 2, n), rng.random(n)
     mapped = [memory_map(values, tmp_path) for values in (y, p, w)]
     single = memory_map(p, tmp_path, np.float32)
@@ -225,8 +220,7 @@ class _Counted:
 def test_one_copy_of_foreign_arrays(call):
     y, p = simulated(100)
     P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    matrix = P.argmax(axis=1), P
-    for given in ((y, p), matrix) if call is metrics.smooth_ece else ((y, p),):
+    for given in ((y, p), (P.argmax(axis=1), P)) if call is metrics.smooth_ece else ((y, p),):
         outcomes, predictions = map(_Counted, given)
         assert str(call(outcomes, predictions)) == str(call(*given))
         assert (outcomes.copies, predictions.copies) == (1, 1)

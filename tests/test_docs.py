@@ -130,16 +130,14 @@ def test_links_between_pages_lead_to_files_and_headings():
 
 @pytest.mark.parametrize("name", ["ads", "credit", "language_models", "medicine"])
 def test_pages_by_profession_show_a_figure(name):
-    text = (ROOT / "docs" / "paths" / f"{name}.md").read_text(encoding="utf-8")
-    assert SHOWN.findall(text)
+    assert SHOWN.findall((ROOT / "docs" / "paths" / f"{name}.md").read_text(encoding="utf-8"))
 
 
 def test_every_subpackage_has_a_page_of_reference():
     found = {path.parent.name for path in (ROOT / "sklearn_calib").glob("[!_]*/__init__.py")}
     assert found == set(SUBPACKAGES)
-    assert (
-        set(re.findall(r"^reference/(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)) == found
-    )
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^reference/(\w+)$", text, re.MULTILINE)) == found
 
 
 @pytest.mark.parametrize("subpackage", SUBPACKAGES)
@@ -156,9 +154,8 @@ def test_names_of_the_guide_exist():
     pages = [ROOT / "README.md", *(page for folder in folders for page in folder.glob("*.md"))]
     wrong = []
     for page in pages:
-        for subpackage, name in re.findall(
-            rf"`({'|'.join(SUBPACKAGES)})\.(\w+)", page.read_text(encoding="utf-8")
-        ):
+        text = page.read_text(encoding="utf-8")
+        for subpackage, name in re.findall(rf"`({'|'.join(SUBPACKAGES)})\.(\w+)", text):
             if name != "_" and not hasattr(importlib.import_module(f"sklearn_calib.{subpackage}"), name):
                 wrong.append(f"{page.name}: {subpackage}.{name}")
     assert wrong == []
@@ -183,10 +180,9 @@ def test_names_in_the_tables_of_the_papers_exist():
             if attribute and target is not None:
                 known = getattr(target, "__dataclass_fields__", {})
                 target = known.get(attribute) or getattr(target, attribute, None)
-            options = re.findall(r"(\w+)=", arguments or "")
-            found = target is not None and set(options) <= set(
-                inspect.signature(target).parameters if options else ()
-            )
+            options = set(re.findall(r"(\w+)=", arguments or ""))
+            known = inspect.signature(target).parameters if options and target else ()
+            found = target is not None and options <= set(known)
         if not found:
             wrong.append(name)
     assert wrong == []

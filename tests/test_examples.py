@@ -30,8 +30,7 @@ def test_example(path, pyplot, capsys):
     figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
     assert len(figures) == 1
     figures[0].draw_without_rendering()
-    assert [ax for ax in figures[0].axes if not ax.has_data()] == []
-    assert dict(mpl.rcParams) == before
+    assert ([ax for ax in figures[0].axes if not ax.has_data()], dict(mpl.rcParams)) == ([], before)
     titles = [ax.get_title() for ax in figures[0].axes]
     assert any([figures[0].get_suptitle(), *titles]), "a title states the result"
     for ax in figures[0].axes:
@@ -46,8 +45,7 @@ def test_example(path, pyplot, capsys):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_is_short_and_stands_alone(path):
-    text = path.read_text(encoding="utf-8")
-    prose, code = text.split('"""\n', 2)[1:]
+    prose, code = path.read_text(encoding="utf-8").split('"""\n', 2)[1:]
     title, underline = prose.splitlines()[:2]
     assert underline == "=" * len(title)
     lines = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]

@@ -31,8 +31,7 @@ def test_extreme_scores(case):
     rng = np.random.default_rng(0)
     scores = np.concatenate([np.repeat(ends, 3), rng.choice(ends, 20)])
     y = (rng.random(scores.shape[0]) < (0.2 + 0.6 * (scores > np.median(scores)))).astype(int)
-    usual = P if kind == "probability" else logit(P)
-    for fitted in (calibrator.fit(scores, y), case.make().fit(usual, Y)):
+    for fitted in (calibrator.fit(scores, y), case.make().fit(P if kind == "probability" else logit(P), Y)):
         for given in (ends, scores):
             proba = fitted.predict_proba(given)
             assert ((proba >= 0) & (proba <= 1)).all()
@@ -43,15 +42,13 @@ def test_extreme_scores(case):
 
 def test_log_loss_of_extreme_predictions():
     """Finite, but where the definition is not: of a prediction of 0 or 1 that fails. The scorer clips it."""
-    inner = np.repeat(EXTREMES[1:-1], 2)
-    y = np.arange(24) % 2
+    inner, y = np.repeat(EXTREMES[1:-1], 2), np.arange(24) % 2
     found = metrics.score_decomposition(y[2:-2], inner, score="log_loss")
     assert np.isfinite([found.score, found.miscalibration, found.discrimination, found.uncertainty]).all()
     assert found.score == pytest.approx(-np.log([1 - inner[::2], inner[1::2]]).mean(), rel=1e-9)
     ends = metrics.score_decomposition(y, np.repeat(EXTREMES, 2), score="log_loss")
     assert (ends.score, ends.miscalibration) == (np.inf, np.inf)
-    p = np.repeat(EXTREMES, 2)
-    assert log_loss(y, p) == np.inf
+    assert log_loss(y, np.repeat(EXTREMES, 2)) == np.inf
     assert log_loss(y[2:-2], inner) == pytest.approx(found.score, rel=1e-12)
 
 
@@ -63,10 +60,8 @@ def test_log_loss_by_name_is_infinite_where_a_certainty_is_contradicted():
         found = confidence_interval(y, certain, metric="log_loss", clusters=clusters)
         assert (found.estimate, found.lower, found.upper) == (np.inf, np.inf, np.inf)
         assert confidence_interval(y, agrees, metric="log_loss", clusters=clusters).upper < 1.0
-    weighted = confidence_interval(y, certain, metric="log_loss", sample_weight=np.ones(200))
-    assert weighted.lower == np.inf
-    checked = CalibrationRequirements({"log_loss": [0, 0.8]}).check(y, certain)
-    assert checked.outcome == "fail"
+    assert confidence_interval(y, certain, metric="log_loss", sample_weight=np.ones(200)).lower == np.inf
+    assert CalibrationRequirements({"log_loss": [0, 0.8]}).check(y, certain).outcome == "fail"
     assert ConsistencyTest("log_loss", n_resamples=39).test(y, certain).pvalue == 0.0
     expected = compare_models(y[2:], {"a": p[2:], "b": p[2:] ** 2}, metric="log_loss", n_resamples=39)
     found = compare_models(y, {"a": agrees, "b": p**2}, metric="log_loss", n_resamples=39)
@@ -80,8 +75,7 @@ def test_log_loss_by_name_is_infinite_where_a_certainty_is_contradicted():
 
 @pytest.mark.parametrize("tiny", [1e-100, 1e-160, 1e-300, 5e-324])
 def test_intervals_of_tiny_predictions(tiny):
-    y = np.arange(100) == 0
-    found = confidence_interval(y, np.full(100, tiny), metric="smooth_ece", n_resamples=39)
+    found = confidence_interval(np.arange(100) == 0, np.full(100, tiny), metric="smooth_ece", n_resamples=39)
     # one event of 100: the error is the event frequency
     assert found.estimate == pytest.approx(0.01)
     assert 0 <= found.lower < 0.01 < found.upper < 0.1

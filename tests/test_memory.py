@@ -20,10 +20,7 @@ TABLE = re.findall(r"^\| ([a-z ]+) \| (\d+) \| (.*) \|$", TEXT, flags=re.MULTILI
 LIMITS = {family: int(limit) for family, limit, _ in TABLE}
 #: What needs more than its family, or far less.
 EXCEPTIONS = {family: dict(re.findall(r"`(.+?)` (\d+)", cell)) for family, _, cell in TABLE}
-N_ROWS = dict.fromkeys(LIMITS, 10**6) | {
-    "metrics of ten classes": 2 * 10**4,
-    "calibrators of ten classes": 2 * 10**4,
-}
+N_ROWS = {family: 2 * 10**4 if family.endswith("ten classes") else 10**6 for family in LIMITS}
 #: What takes longer than a second has fewer rows, but enough to outweigh what is of a fixed size.
 FEWER_ROWS = {
     "AutoCalibrator": 10**5,
@@ -51,8 +48,7 @@ FAMILIES = ENTRIES.families(DRAWS)
 
 def peak(build, n):
     """Return the bytes that a call allocates at its peak; imports and caches are filled before."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         build(ENTRIES.data_of(300))()
         task = build(ENTRIES.data_of(n))
         # data are made when they are first asked for
@@ -83,8 +79,7 @@ def test_peak_is_within_the_multiple(family, name):
         pytest.importorskip("matplotlib").use("agg")
     n = FEWER_ROWS.get(name, N_ROWS[family])
     width = 8 + 8 * ENTRIES.N_CLASSES if "classes" in family else 16
-    limit = int(EXCEPTIONS[family].get(name, LIMITS[family]))
-    assert peak(FAMILIES[family][name], n) <= limit * width * n
+    assert peak(FAMILIES[family][name], n) <= int(EXCEPTIONS[family].get(name, LIMITS[family])) * width * n
 
 
 def test_the_table_names_what_there_is():

@@ -152,18 +152,14 @@ def test_named_columns_must_be_sorted(library):
     ):
         assert call(names, make(three)) == call(names, proba)
         assert call(few, make(two)) == call(few, np.column_stack([*two.values()]))
-        for y, columns in (
-            (names, {key: three[key] for key in "zam"}),
-            (few, {key: two[key] for key in "zm"}),
-        ):
+        for y, columns, order in ((names, three, "zam"), (few, two, "zm")):
             message = f"columns of {name} are .'z', .*, but must be in the order of"
             with pytest.raises(ValueError, match=message):
-                call(y, make(columns))
+                call(y, make({key: columns[key] for key in order}))
     # one column for each of several labels that do not exclude each other
     labels = {key: np.arange(24) % k for key, k in zip("amz", (2, 3, 5), strict=True)}
     labels = {key: (value == 0).astype(int) for key, value in labels.items()}
-    expected = smooth_ece(np.column_stack([*labels.values()]), proba)
-    assert smooth_ece(make(labels), make(three)) == expected
+    assert smooth_ece(make(labels), make(three)) == smooth_ece(np.column_stack([*labels.values()]), proba)
     with pytest.raises(ValueError, match="columns of y_proba are"):
         smooth_ece(make(labels), make({key: three[key] for key in "zam"}))
     # of two columns the last belongs to the positive class
@@ -179,13 +175,11 @@ def test_columns_named_by_labels_must_be_sorted_everywhere(library):
     make = module.table if library == "pyarrow" else module.DataFrame
     rng = np.random.default_rng(0)
     p = rng.random(60)
-    y = (rng.random(60) < p).astype(int)
-    columns = [(0, 1.0 - p), (1, p)]
+    y, columns = (rng.random(60) < p).astype(int), [(0, 1.0 - p), (1, p)]
     if library != "pandas":
         columns = [(str(k), column) for k, column in columns]
     good, bad = make(dict(columns)), make(dict(columns[::-1]))
-    three = rng.dirichlet([1.0, 2.0, 3.0], 60)
-    labels = np.arange(60) % 3
+    three, labels = rng.dirichlet([1.0, 2.0, 3.0], 60), np.arange(60) % 3
     three_bad = make({str(k): three[:, k] for k in (2, 0, 1)})
     for call in (
         lambda table: compare_models(y, {"a": good, "b": table}, n_resamples=39),
@@ -215,10 +209,8 @@ def test_reports_on_estimators_with_unsorted_classes(data, one_measure, n_classe
     labels = np.array(["a", "b", "c"])[np.minimum(y + (X[:, 0] > 1), n_classes - 1)]
     model, other = LogisticRegression().fit(X, labels), Reversed().fit(X, labels)
     other.classes_ = other.classes_[::-1]
-    found, expected = (
-        CalibrationReport.from_estimator(each, X[:60], labels[:60], name="one", n_resamples=20)
-        for each in (other, model)
-    )
+    given, made = (X[:60], labels[:60]), CalibrationReport.from_estimator
+    found, expected = (made(each, *given, name="one", n_resamples=20) for each in (other, model))
     assert str(found) == str(expected)
 
 
@@ -293,8 +285,7 @@ def test_rounding_is_clipped(forecast):
     y, p = forecast
     near, exact = p.copy(), p.copy()
     near[:2], exact[:2] = [1.0000001, -1e-7], [1.0, 0.0]
-    assert smooth_ece(y, near) == smooth_ece(y, exact)
-    assert near[0] == 1.0000001
+    assert (smooth_ece(y, near), near[0]) == (smooth_ece(y, exact), 1.0000001)
     sketches = [CalibrationSketch().update(y, values) for values in (near, exact)]
     assert sketches[0] == sketches[1]
 
@@ -382,7 +373,7 @@ class Broken(LogisticRegression):
 R = np.random.default_rng(0)
 P, THREE = R.uniform(0.1, 0.9, 60), R.dirichlet([1.0, 1.0, 1.0], 60)
 B, CLASSES = (R.random(60) < P).astype(int), np.arange(60) % 3
-Z = R.standard_normal((60, 3))
+Z, BOTH = R.standard_normal((60, 3)), np.column_stack([B, 1 - B])
 SWAPPED, DICT = "Did you swap the arguments", r"If the columns are models, pass dict\(table\)"
 ROUNDED = r"If they were rounded, divide them by their sum: p / p.sum\(axis=1, keepdims=True\)"
 NAN = "predict_proba of Broken returned NaN for sample 2"
@@ -406,28 +397,18 @@ def test_errors_say_what_to_do():
         (lambda: get_scorer(NAME)(Broken().fit(Z, CLASSES), Z, CLASSES), NAN),
         (lambda: CalibrationReport.from_estimator(Broken().fit(Z, B), Z, B), NAN),
         (
-            lambda: get_scorer(NAME)(
-                MultiOutputClassifier(Broken()).fit(Z, np.column_stack([B, 1 - B])),
-                Z,
-                np.column_stack([B, 1 - B]),
-            ),
-            "of MultiOutputClassifier returned NaN",
+            lambda: get_scorer(NAME)(MultiOutputClassifier(Broken()).fit(Z, BOTH), Z, BOTH),
+            "of MultiOutputClassifier",
         ),
         (lambda: smooth_ece(THREE, CLASSES), SWAPPED),
         (lambda: TCal().test(THREE, CLASSES), SWAPPED),
         (lambda: compare_models(THREE, {"a": CLASSES, "b": CLASSES}), SWAPPED),
         (lambda: IsotonicCalibrator().fit(CLASSES, THREE), SWAPPED),
-        (
-            lambda: TemperatureCalibrator().fit(Z[:, 0], B),
-            r"TemperatureCalibrator\(link='identity'",
-        ),
+        (lambda: TemperatureCalibrator().fit(Z[:, 0], B), r"TemperatureCalibrator\(link='identity'"),
         (lambda: SplineCalibrator().fit(Z[:, 0], B), r"SplineCalibrator\(link='identity'"),
         (lambda: metrics.kernel_calibration_error(CLASSES, THREE.round(2)), ROUNDED),
         (lambda: smooth_ece(B, np.column_stack([1.006 - P, P])), ROUNDED),
-        (
-            lambda: CalibratedClassifier(LogisticRegression(), cv="prefit").fit(Z, B),
-            "FrozenEstimator",
-        ),
+        (lambda: CalibratedClassifier(LogisticRegression(), cv="prefit").fit(Z, B), "FrozenEstimator"),
         (lambda: compare_models(B, frame()), r"dict\(frame\)"),
         (lambda: smooth_ece(B, frame(3)), DICT),
         (
@@ -435,10 +416,7 @@ def test_errors_say_what_to_do():
             r"needs a monotone map.*SplineCalibrator\(monotone=",
         ),
         (lambda: metrics.net_benefit(B, P, threshold=1.0), "at least 0 and less than 1"),
-        (
-            lambda: dominance_test(B, {"a": P, "b": P}, thresholds=[0.0, 1.0]),
-            "at least 0 and less than 1",
-        ),
+        (lambda: dominance_test(B, {"a": P, "b": P}, thresholds=[0.0, 1.0]), "at least 0 and less than 1"),
     ]:
         with pytest.raises((ValueError, TypeError, AttributeError), match=message):
             call()
@@ -462,12 +440,8 @@ def test_a_threshold_of_0_treats_all():
     assert metrics.decision_risk_result(B, P, thresholds=tau).risk[0] == 0.0
     plot = pytest.importorskip("sklearn_calib.plot")
     pytest.importorskip("matplotlib")
-    for kind, first in (
-        (plot.DecisionCurveDisplay, B.mean()),
-        (plot.MurphyDisplay, 0.0),
-        (plot.DecisionDisplay, 0.0),
-    ):
-        curve = kind.from_predictions(B, P, thresholds=tau).curves[None]
+    for name, first in (("DecisionCurve", B.mean()), ("Murphy", 0.0), ("Decision", 0.0)):
+        curve = getattr(plot, f"{name}Display").from_predictions(B, P, thresholds=tau).curves[None]
         assert (curve.thresholds[0], curve.value[0]) == (0.0, first)
 
 

@@ -102,8 +102,7 @@ def test_typing_marker_is_shipped():
 
 def test_version_is_said_once_and_everywhere_the_same():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|a\d+|b\d+|rc\d+)?", sklearn_calib.__version__)
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"version: {sklearn_calib.__version__}\n" in citation
+    assert f"version: {sklearn_calib.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     try:
         installed = version("sklearn-calib")
     except importlib.metadata.PackageNotFoundError:
@@ -134,8 +133,7 @@ def test_archive_of_the_release_cites_the_papers():
     assert f'title: "{archive["title"]}"' in citation
     assert f"license: {archive['license']}\n" in citation
     papers = {entry["identifier"].removeprefix("arXiv:") for entry in archive["related_identifiers"]}
-    assert papers == set(re.findall(r"arxiv\.org/abs/([\d.]+)", citation))
-    assert len(papers) == 4
+    assert (papers, len(papers)) == (set(re.findall(r"arxiv\.org/abs/([\d.]+)", citation)), 4)
 
 
 def test_all_lists_what_exists():
@@ -157,8 +155,7 @@ def check_documented(value, name):
     texts = [inspect.getdoc(part) or "" for part in (value, *methods)]
     assert not [text for text in texts if "%(" in text], f"{name}: a paragraph that is not known"
     assert documentation.splitlines()[:1] not in ([], [""]), f"{name}: no docstring"
-    wanted = list(SECTIONS)
-    signature = inspect.signature(value)
+    wanted, signature = list(SECTIONS), inspect.signature(value)
     if not signature.parameters:
         wanted.remove("Parameters")
     # a result object is returned, not built by the user: its fields stand under Attributes or Parameters
@@ -170,10 +167,8 @@ def check_documented(value, name):
     for parameter in signature.parameters.values():
         shown = parameter.name
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            assert re.search(rf"^(\w+, )*{shown}(, \w+)*( :|$)", documentation, flags=re.MULTILINE), (
-                name,
-                shown,
-            )
+            pattern = rf"^(\w+, )*{shown}(, \w+)*( :|$)"
+            assert re.search(pattern, documentation, flags=re.MULTILINE), (name, shown)
 
 
 def test_readme_has_two_set_up_commands_and_they_can_run():
@@ -228,8 +223,7 @@ def test_figures_of_the_evidence_are_those_of_the_benchmarks():
     assert {row["repetitions"] for row in rows if row["calibrator"] == "isotonic"} == {"400"}
     rows = result_rows("level_of_tests.csv")
     exact = [row for row in rows if row["test"] in ("T-Cal", "cutoff", "combined")]
-    assert {row["samples"] for row in exact} == {"1000"}
-    assert {row["exceeds"] for row in exact} == {"no"}
+    assert ({row["samples"] for row in exact}, {row["exceeds"] for row in exact}) == ({"1000"}, {"no"})
     sizes, rates = [{kind(row[key]) for row in exact} for key, kind in (("n", int), ("at_0.05", float))]
     assert f"[{len(exact)} simulated settings](../benchmarks/results/level_of_tests.csv) with " in text
     assert f"with {min(sizes)} to {max(sizes)} samples, the rejection rates" in text
@@ -246,14 +240,12 @@ def test_figures_of_the_evidence_are_those_of_the_benchmarks():
         cover = [float(row["coverage"]) for row in rows]
         low, high = f"{min(cover):.3f}", f"{max(cover):.3f}"
         if name:
-            assert re.search(
-                rf"{low} to {high} in \[{len(cover)}[^]]*\]\(\S+interval_coverage{name}.csv\)", text
-            )
+            link = rf"\[{len(cover)}[^]]*\]\(\S+interval_coverage{name}.csv\)"
+            assert re.search(rf"{low} to {high} in {link}", text)
         else:
             assert f"the lowest coverage of a setting is {low} (400 simulations" in text
-    sketch = re.search(
-        r"([\d,]+) samples in .*?: ([\d.]+ s), .*? (\d+ MB)", results("sketch_speed.txt"), flags=re.DOTALL
-    )
+    pattern = r"([\d,]+) samples in .*?: ([\d.]+ s), .*? (\d+ MB)"
+    sketch = re.search(pattern, results("sketch_speed.txt"), flags=re.DOTALL)
     assert f"{sketch[1]} samples takes [{sketch[2]} and {sketch[3]}]" in text
     table = results("calibrators_two_classes.md")
     methods = re.findall(r"^\| (.+?) \| ([\d.]+) \|", table, flags=re.MULTILINE)

@@ -92,12 +92,8 @@ def test_table():
 def test_a_population_is_a_sample_with_every_outcome():
     distribution = population([0.2, 0.7], [0.5, 0.25], [1, 3])
     columns = (distribution[name] for name in ("y_proba", "y_true", "sample_weight"))
-    assert sorted(zip(*columns, strict=True)) == [
-        (0.2, 0, 0.5),
-        (0.2, 1, 0.5),
-        (0.7, 0, 2.25),
-        (0.7, 1, 0.75),
-    ]
+    rows = [(0.2, 0, 0.5), (0.2, 1, 0.5), (0.7, 0, 2.25), (0.7, 1, 0.75)]
+    assert sorted(zip(*columns, strict=True)) == rows
     assert population([0.5], [1.0])["y_true"].tolist() == [1]
     # |.3| / 4 + |.45| * 3 / 4
     assert expected_calibration_error(**distribution) == pytest.approx(0.4125)
@@ -259,8 +255,7 @@ def test_networks_without_files_and_of_other_figures(study, tmp_path):
     # the published values are shown all the same
     row = next(row for row in study.rows if row.experiment == "Table 5: cifar100_resnet56")
     assert row.reported == "histogram binning 0.09%, scaling-binning 0.03%"
-    p = np.full(100, 0.75)
-    np.savez(tmp_path / "vgg16_cifar10.npz", conf=p, correct=np.arange(100) < 60)
+    np.savez(tmp_path / "vgg16_cifar10.npz", conf=np.full(100, 0.75), correct=np.arange(100) < 60)
     study.data = tmp_path
     logit_smoothed.networks(study)
     assert [row.verdict for row in study.rows[-2:]] == ["skipped", "stand-in"]
@@ -339,5 +334,4 @@ def test_files(tmp_path):
     days = [(1, "0.2", 0.4, 0.4, 0.2), (2, "0.3", 0.9, 0.1, 0.0), (3, "-", 0.1, 0.2, 0.7)]
     (tmp_path / "POP_3cat_2003.txt").write_text("names\n" + "".join(line.format(*day) for day in days))
     outcome, forecast = read_rain(tmp_path)
-    assert outcome.tolist() == [0, 1]
-    assert forecast.tolist() == pytest.approx([0.6, 0.1])
+    assert (outcome.tolist(), forecast.tolist()) == ([0, 1], pytest.approx([0.6, 0.1]))

@@ -23,10 +23,8 @@ ece, smooth = metrics.expected_calibration_error, metrics.smooth_ece
 @pytest.fixture(scope="module", params=[300, pytest.param(3000, marks=pytest.mark.thorough)])
 def sample(request):
     n = request.param
-    old, new = (
-        make_forecasts(n, distortion="slope", strength=0.6, random_state=np.random.default_rng([0, j]))
-        for j in (0, 1)
-    )
+    rngs = [np.random.default_rng([0, j]) for j in (0, 1)]
+    old, new = (make_forecasts(n, distortion="slope", strength=0.6, random_state=rng) for rng in rngs)
     several, others = (make_multiclass_forecasts(n, 4, temperature=1.7, random_state=seed) for seed in (0, 1))
     binary = {"p": old.y_proba, "y": old.y_true, "new": new.y_proba}
     rows = {"rows": several.y_proba, "labels": several.y_true, "new_rows": others.y_proba}

@@ -3,6 +3,7 @@
 import copy
 import importlib
 import io
+import itertools
 import pickle
 import warnings
 import zlib
@@ -64,10 +65,8 @@ WAYS = [by_pickle, *OTHER_WAYS]
 
 def ways(names):
     """Parametrize by names, each with pickle and another way; every name with every way is thorough."""
-    pairs = [
-        pytest.param(name, [by_pickle, OTHER_WAYS[k % len(OTHER_WAYS)]], id=name)
-        for k, name in enumerate(names)
-    ]
+    others = itertools.cycle([by_pickle, other] for other in OTHER_WAYS)
+    pairs = [pytest.param(name, chosen, id=name) for name, chosen in zip(names, others, strict=False)]
     everything = [pytest.param(name, WAYS, id=f"{name}-all", marks=pytest.mark.thorough) for name in names]
     return pytest.mark.parametrize(("name", "chosen"), pairs + everything)
 
@@ -101,8 +100,7 @@ def test_tests_of_calibration(name, chosen):
     for way in chosen:
         loaded = way(test)
         assert every.differs(test.result_, loaded.result_) is None
-        assert loaded.score(p, y) == test.pvalue_
-        assert str(loaded.result_) == str(test.result_)
+        assert (loaded.score(p, y), str(loaded.result_)) == (test.pvalue_, str(test.result_))
 
 
 @ways(every.RESULT_MAKERS)
@@ -141,8 +139,7 @@ def test_scorers(name, chosen):
     model, scorer = fitted_model("pooled"), SCORERS[name]
     for way in chosen:
         loaded = way(scorer)
-        assert loaded(model, X, y) == scorer(model, X, y)
-        assert repr(loaded) == repr(scorer)
+        assert (loaded(model, X, y), repr(loaded)) == (scorer(model, X, y), repr(scorer))
         assert repr(way(RULE)) == repr(RULE)
 
 
@@ -226,11 +223,8 @@ def test_another_format_of_a_development_version_warns(monkeypatch):
 def test_new_attributes_have_a_new_format():
     made = [every.fitted_calibrator(name)[0] for name in every.CALIBRATOR_NAMES]
     made += [fitted_model(name) for name in every.META_MAKERS]
-    kinds = {
-        f"{type(part).__name__} {sorted(vars(part))}"
-        for part in every.parts(made)
-        if isinstance(part, VersionStamped)
-    }
+    stamped = [part for part in every.parts(made) if isinstance(part, VersionStamped)]
+    kinds = {f"{type(part).__name__} {sorted(vars(part))}" for part in stamped}
     digest = f"{zlib.crc32(repr(sorted(kinds)).encode()):08x}"
     assert (_FORMAT, digest) == ATTRIBUTES, "attributes have changed: increase _FORMAT, and write both here"
 

@@ -80,15 +80,13 @@ def test_labels_of_any_kind_give_the_same_score(binary, labels):
     X, codes = binary
     y = np.asarray(labels)[codes]
     model = GaussianNB().fit(X, y)
-    positive = model.classes_[1]
-    expected = np.mean(model.predict_proba(X)[:, 1] - (y == positive))
+    expected = np.mean(model.predict_proba(X)[:, 1] - (y == model.classes_[1]))
     assert abs(expected) > 1e-3
     scorer = CalibrationScorer(bias)
     assert scorer(model, X, y) == pytest.approx(-expected)
     assert scorer(model, X, y[:, None]) == pytest.approx(-expected)
     # the other class has the opposite bias
-    other = CalibrationScorer(bias, pos_label=model.classes_[0])
-    assert other(model, X, y) == pytest.approx(expected)
+    assert CalibrationScorer(bias, pos_label=model.classes_[0])(model, X, y) == pytest.approx(expected)
     found = CalibrationScorer(bias, greater_is_better=True, factor=3)(model, X, y)
     assert found == pytest.approx(3 * expected)
     # a fold with one class is judged as part of the whole
@@ -117,8 +115,7 @@ def test_every_name_judges_a_fold_with_one_class(binary, only):
 )
 def test_names_are_the_negated_metrics(binary, name):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    scorer = get_scorer(name)
+    model, scorer = GaussianNB().fit(X, y), get_scorer(name)
     expected = scorer.metric(y, model.predict_proba(X)[:, 1], **scorer.metric_params)
     assert expected > 0
     assert scorer(model, X, y) == -expected
@@ -130,8 +127,7 @@ def test_names_are_the_negated_metrics(binary, name):
 def test_a_metric_that_reduces_by_itself_or_not_at_all_is_given_the_matrix(three):
     X, codes = three
     y = np.array(["x", "y", "z"])[codes]
-    model = GaussianNB().fit(X, y)
-    seen = {}
+    model, seen = GaussianNB().fit(X, y), {}
 
     def reducing(y_true, y_proba, *, reduction="classwise"):
         seen.update(y=y_true, p=y_proba, reduction=reduction)
@@ -164,8 +160,7 @@ def test_proper_scores_equal_those_of_scikit_learn(data, weighted, request):
 
 
 def test_certain_and_wrong_has_a_finite_log_loss():
-    proba = np.array([[1.0, 0.0], [0.0, 1.0]])
-    score = get_scorer("neg_log_loss")(Fixed([0, 1]), proba, [1, 1])
+    score = get_scorer("neg_log_loss")(Fixed([0, 1]), np.array([[1.0, 0.0], [0.0, 1.0]]), [1, 1])
     assert score == pytest.approx(np.log(np.finfo(float).eps) / 2)
     theirs = sklearn_get_scorer("neg_log_loss")(DummyClassifier().fit([[0], [0]], [0, 1]), [[0], [0]], [1, 0])
     assert theirs == pytest.approx(-np.log(2))
@@ -192,8 +187,7 @@ def test_regressors_of_outcomes_are_probability_forecasts():
 def test_columns_have_the_order_that_the_estimator_says(binary):
     X, y = binary
     model = LogisticRegression().fit(X, y)
-    p = model.predict_proba(X)
-    flipped = CalibrationScorer(bias, pos_label=1)(Fixed([1, 0]), p[:, ::-1], y)
+    flipped = CalibrationScorer(bias, pos_label=1)(Fixed([1, 0]), model.predict_proba(X)[:, ::-1], y)
     assert flipped == pytest.approx(CalibrationScorer(bias)(model, X, y))
 
 
@@ -272,16 +266,14 @@ def test_multilabel_scores_are_means_over_labels():
 @pytest.mark.parametrize("only", [0, 1])
 def test_a_label_of_which_the_training_data_have_one_class(only):
     p = np.array([[0.2, 0.9], [0.4, 0.9], [0.7, 0.9]])
-    y = np.array([[0, 1], [1, 0], [1, only]])
-    model = FixedLabels(2, only=only)
+    y, model = np.array([[0, 1], [1, 0], [1, only]]), FixedLabels(2, only=only)
     gap = [p[:, 0] - y[:, 0], only - y[:, 1]]
     assert CalibrationScorer(bias)(model, p, y) == pytest.approx(-np.mean(gap))
 
 
 def test_weights_for_a_metric_without_weights(binary):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    scorer = CalibrationScorer(unweighted)
+    model, scorer = GaussianNB().fit(X, y), CalibrationScorer(unweighted)
     assert not scorer._accept_sample_weight()
     assert CalibrationScorer(bias)._accept_sample_weight()
     with pytest.raises(TypeError, match="the metric unweighted does not support it"):
@@ -338,8 +330,7 @@ def test_parameters_survive_clone_pickle_and_change(binary):
     assert params == {**given, **defaults}
     for copy in (clone(scorer), pickle.loads(pickle.dumps(scorer))):
         assert copy is not scorer
-        assert copy.get_params() == params
-        assert copy(model, X, y) == scorer(model, X, y)
+        assert (copy.get_params(), copy(model, X, y)) == (params, scorer(model, X, y))
     edges = clone(scorer).set_params(n_bins=np.array([0, 0.2, 1]), norm="l1", pos_label=1)
     y_proba = model.predict_proba(X)[:, 1]
     assert -clone(edges)(model, X, y) == metrics.expected_calibration_error(y, y_proba, n_bins=[0, 0.2, 1])

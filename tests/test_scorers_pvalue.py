@@ -51,14 +51,12 @@ def binary():
 def test_is_the_pvalue_of_the_test(binary, case):
     X, y = (values[:100] for values in binary)
     model = LogisticRegression().fit(X, y)
-    expected = case.test.test(y, model.predict_proba(X)[:, 1]).pvalue
-    assert PValueScorer(case.test)(model, X, y) == expected
+    assert PValueScorer(case.test)(model, X, y) == case.test.test(y, model.predict_proba(X)[:, 1]).pvalue
 
 
 def test_weights_are_sampling_weights(binary):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    w = np.random.default_rng(0).uniform(0.5, 2.0, y.shape[0])
+    model, w = GaussianNB().fit(X, y), np.random.default_rng(0).uniform(0.5, 2.0, y.shape[0])
     p = model.predict_proba(X)[:, 1]
     assert scorers.pvalue_cox(model, X, y, sample_weight=w) == CoxTest().test(y, p, sample_weight=w).pvalue
     for name in PVALUE_SCORERS:
@@ -96,8 +94,7 @@ def test_several_classes(binary, three):
 )
 def test_random_tests_repeat_themselves(binary, test):
     X, y = binary
-    model = LogisticRegression().fit(X, y)
-    scorer = PValueScorer(test)
+    model, scorer = LogisticRegression().fit(X, y), PValueScorer(test)
     p = model.predict_proba(X)[:, 1]
     assert scorer(model, X, y) == scorer(model, X, y)
     assert scorer(model, X, y) == clone(test).test(y, p).pvalue
@@ -106,11 +103,8 @@ def test_random_tests_repeat_themselves(binary, test):
     for state in (7, np.random.default_rng(7), np.random.RandomState(7)):
         seeded = PValueScorer(clone(test).set_params(random_state=state))
         first = seeded(model, X, y)
-        assert first == seeded(model, X, y)
-        expected = clone(seeded.test).test(y, p).pvalue
-        assert first == expected
-    draws = {PValueScorer(clone(test).set_params(random_state=s))(model, X, y) for s in range(5)}
-    assert len(draws) > 1
+        assert first == seeded(model, X, y) == clone(seeded.test).test(y, p).pvalue
+    assert len({PValueScorer(clone(test).set_params(random_state=s))(model, X, y) for s in range(5)}) > 1
 
 
 def test_a_search_with_a_refit_rule_is_not_fooled():

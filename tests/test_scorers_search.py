@@ -89,14 +89,12 @@ def test_strings_pass_where_the_documentation_says_so(binary):
     )
     np.testing.assert_array_equal(by_name, by_object)
     trees = HistGradientBoostingClassifier(scoring=NAME, early_stopping=True, max_iter=3, random_state=0)
-    labels = np.array(["no", "yes"])[y]
-    assert np.isfinite(trees.fit(X, labels).validation_score_).all()
+    assert np.isfinite(trees.fit(X, np.array(["no", "yes"])[y]).validation_score_).all()
 
 
 def test_searches_by_object(binary):
     X, y = binary
-    cv = KFold(3)
-    grid = {"var_smoothing": [1e-9, 1.0, 100.0]}
+    cv, grid = KFold(3), {"var_smoothing": [1e-9, 1.0, 100.0]}
     search = GridSearchCV(GaussianNB(), grid, scoring=scorers.neg_smooth_ece, cv=cv).fit(X, y)
     expected = [np.mean(by_hand(GaussianNB(var_smoothing=v), X, y, cv)) for v in grid["var_smoothing"]]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
@@ -119,8 +117,7 @@ def test_multi_scorer_predicts_once(binary):
     mixed = MultiScorer({"ece": NAME, "accuracy": "accuracy", "f1": "f1", "self": lambda est, X, y: est.C})
     scores = mixed(model, X, y)
     assert sorted(model.calls_) == ["predict", "predict_proba"]
-    assert scores["accuracy"] == np.mean(model.predict(X) == y)
-    assert scores["self"] == 1.0
+    assert (scores["accuracy"], scores["self"]) == (np.mean(model.predict(X) == y), 1.0)
     # a second call predicts anew
     model.calls_.clear()
     MultiScorer(names)(model, X[:50], y[:50])
@@ -175,9 +172,7 @@ def fails_without_events(estimator, X, y):
 
 @pytest.mark.parametrize("folds", ["some", "all"])
 def test_a_part_that_fails_has_no_influence_on_the_others(folds):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 2))
-    y = np.zeros(90, dtype=int)
+    X, y = np.random.default_rng(0).normal(size=(90, 2)), np.zeros(90, dtype=int)
     y[[0, 1, 40]] = 1  # the last of three folds has no event
 
     def always(estimator, X, y):
@@ -237,8 +232,7 @@ def test_thresholds_are_not_tuned_by_probabilities(binary, scoring):
 
 def test_multi_scorer_weighs_all_or_none(binary):
     X, y = binary
-    model = GaussianNB().fit(X, y)
-    w = np.random.default_rng(0).uniform(size=y.shape[0])
+    model, w = GaussianNB().fit(X, y), np.random.default_rng(0).uniform(size=y.shape[0])
     scoring = MultiScorer([NAME, "neg_log_loss", "accuracy"])
     scores = scoring(model, X, y, sample_weight=w)
     assert scores == {name: get_scorer(name)(model, X, y, sample_weight=w) for name in scoring.scoring}
@@ -258,8 +252,7 @@ def test_weights_are_routed(binary, routing):
     assert clone(scorer).get_metadata_routing().score.requests == {"sample_weight": True}
     cv = KFold(3)
     expected = by_hand(GaussianNB(), X, y, cv, w, w)
-    params = {"sample_weight": w}
-    scores = cross_validate(model, X, y, scoring=scorer, params=params, cv=cv)
+    scores = cross_validate(model, X, y, scoring=scorer, params={"sample_weight": w}, cv=cv)
     np.testing.assert_allclose(scores["test_score"], expected)
     several = MultiScorer([NAME, "neg_log_loss"]).set_score_request(sample_weight=True)
     search = GridSearchCV(model, {"var_smoothing": [1e-9]}, scoring=several, refit=BestCalibrated(), cv=cv)
@@ -280,8 +273,7 @@ def test_an_undecided_request_is_an_error(binary, routing):
 
 def test_weights_reach_the_scorer_of_a_search_without_routing(binary):
     X, y = binary
-    w = np.random.default_rng(0).integers(1, 4, y.shape[0])
-    cv = KFold(3)
+    w, cv = np.random.default_rng(0).integers(1, 4, y.shape[0]), KFold(3)
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, scoring=scorers.neg_smooth_ece, cv=cv)
     found = search.fit(X, y, sample_weight=w).cv_results_["mean_test_score"][0]
     # scikit-learn hands weights to scorers since 1.7
@@ -314,8 +306,7 @@ BEST = [-0.38, -0.40, -0.42]
 
 
 def test_rule_equals_its_definition():
-    rng = np.random.default_rng(0)
-    chosen = set()
+    rng, chosen = np.random.default_rng(0), set()
     for _ in range(200):
         n_candidates, n_splits, slack = rng.integers(1, 8), rng.integers(2, 6), rng.choice([0.0, 1.0, 2.0])
         # coarse values, so that ties occur
@@ -335,8 +326,7 @@ def test_rule_equals_its_definition():
 
 def test_the_best_of_those_whose_error_is_small_enough():
     proper = [BEST, [-0.5] * 3, [-0.6] * 3, [-0.5] * 3, [np.nan] * 3]
-    calibration = [[-0.05] * 3, [-0.02, -0.03, -0.04], [-0.001] * 3, [-0.01] * 3, [0.0] * 3]
-    table = results(calibration, proper)
+    table = results([[-0.05] * 3, [-0.02, -0.03, -0.04], [-0.001] * 3, [-0.01] * 3, [0.0] * 3], proper)
     for max_error, chosen in ((0.06, 0), (0.04, 3), (0.015, 3), (0.005, 2)):
         assert BestCalibrated(max_error=max_error)(table) == chosen
     # ties of the proper score go to the smaller error, and the bound itself is allowed
@@ -422,12 +412,8 @@ def test_multilabel_classifiers(model):
         fitted = clone(model).fit(X[train], Y[train])
         P, classes = fitted.predict_proba(X[test]), fitted.classes_
         if isinstance(P, list):
-            P = np.column_stack(
-                [
-                    p[:, list(c).index(1)] if 1 in c else np.zeros(len(p))
-                    for p, c in zip(P, classes, strict=True)
-                ]
-            )
+            parts = zip(P, classes, strict=True)
+            P = np.column_stack([p[:, list(c).index(1)] if 1 in c else np.zeros(len(p)) for p, c in parts])
         expected = [smooth_ece(Y[test][:, k], P[:, k]) for k in range(3)]
         assert found["test_neg_smooth_ece"][fold] == pytest.approx(-np.mean(expected), abs=1e-12)
         expected = [log_loss(Y[test][:, k], P[:, k], labels=[0, 1]) for k in range(3)]

@@ -89,5 +89,4 @@ def test_drawings_are_well_formed(kind):
     with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "none"}):
         warnings.simplefilter("error")
         DISPLAYS[kind]().ax_.figure.savefig(file, format="svg")
-    texts = " ".join(ElementTree.fromstring(file.getvalue()).itertext())
-    assert SHOWN in texts
+    assert SHOWN in " ".join(ElementTree.fromstring(file.getvalue()).itertext())

@@ -45,15 +45,13 @@ def test_labels():
         (np.array([2**40, 1]), None, [1, 0]),
     ]:
         found = v.check_labels(labels, pos_label)
-        assert found.dtype == np.int64
-        assert found.tolist() == expected
+        assert (found.dtype, found.tolist()) == (np.int64, expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, bool, object])
 def test_numbers_of_any_type_are_probabilities(dtype):
     found = v.check_probabilities(np.array([0, 1, 1], dtype=dtype))
-    assert found.dtype == np.float64
-    assert found.tolist() == [0, 1, 1]
+    assert (found.dtype, found.tolist()) == (np.float64, [0, 1, 1])
 
 
 def test_minus_zero_becomes_zero():
@@ -71,8 +69,7 @@ def test_not_probabilities(bad):
 def test_weights():
     assert v.check_weights([1, 0], 2).tolist() == [1, 0]
     sample = v.check_binary([0, 1], [0.5, 0.2], [1, 0])
-    assert sample.y.tolist() == [0]
-    assert sample.total == 1
+    assert (sample.y.tolist(), sample.total) == ([0], 1)
     with pytest.raises(ValueError, match="sums to inf, but must sum to"):
         v.check_weights([1e308, 1e308], 2)
     assert v.check_frequency_weights(np.array([1.0, 3.0])).tolist() == [1, 3]
@@ -81,10 +78,8 @@ def test_weights():
 
 
 def test_parameters():
-    assert v.check_positive(2, "width") == 2.0
-    assert v.check_fraction(0.25, "share") == 0.25
-    assert v.check_integer(np.int32(3), "count") == 3
-    assert v.check_option("a", "kind", ("a", "b")) == "a"
+    assert (v.check_positive(2, "width"), v.check_fraction(0.25, "share")) == (2.0, 0.25)
+    assert (v.check_integer(np.int32(3), "count"), v.check_option("a", "kind", ("a", "b"))) == (3, "a")
     for check, bad, error in (
         (v.check_positive, 0, ValueError),
         (v.check_positive, float("nan"), ValueError),

@@ -41,6 +41,7 @@ STRICT = "strict counts"
 BINS = "not_monotone not_flip"
 CLASSES = "not_monotone multiclass"
 FITTED = "counts again"
+LOGITS = "not_flip log_odds"
 #: The folds or parts are drawn.
 DRAWN = f"not_monotone drawn not_flip {FITTED}"
 
@@ -51,7 +52,10 @@ def row(name, kind, flags="", *members, **params):
     return CalibratorCase(name, partial(kind, *members, **params), **holds)
 
 
-PLATTS = cal.OneVsRestCalibrator(cal.PlattCalibrator())
+MEMBERS = [cal.OneVsRestCalibrator(cal.PlattCalibrator()), cal.MatrixScalingCalibrator()]
+STEPS = cal.IsotonicCalibrator()
+UNIFORM = {"n_bins": "auto", "strategy": "uniform", "smoothing": 0.5}
+WHOLE = {"n_bins": "auto", "split": False}
 TWO = {"Platt": cal.PlattCalibrator(link="identity"), "isotonic": cal.IsotonicCalibrator(clip="auto")}
 COUNTS = {"random_state": 0, "weights": "frequency"}
 CALIBRATORS = [
@@ -69,17 +73,9 @@ CALIBRATORS = [
     # an edge belongs to the bin above it
     row("histogram_binning", cal.HistogramBinningCalibrator, f"{BINS} {FITTED}"),
     row("histogram_binning_plain", cal.HistogramBinningCalibrator, BINS, n_bins=15, smoothing=None),
-    row(
-        "histogram_binning_uniform",
-        partial(cal.HistogramBinningCalibrator, n_bins="auto", strategy="uniform", smoothing=0.5),
-        f"{BINS} {FITTED}",
-    ),
+    row("histogram_binning_uniform", cal.HistogramBinningCalibrator, f"{BINS} {FITTED}", **UNIFORM),
     row("scaling_binning", cal.ScalingBinningCalibrator, DRAWN, random_state=0),
-    row(
-        "scaling_binning_all_rows",
-        partial(cal.ScalingBinningCalibrator, cal.IsotonicCalibrator(), n_bins="auto", split=False),
-        f"{BINS} counts",
-    ),
+    row("scaling_binning_all_rows", partial(cal.ScalingBinningCalibrator, STEPS, **WHOLE), f"{BINS} counts"),
     row("venn_abers", cal.VennAbersCalibrator, "counts"),
     row("venn_abers_brier", cal.VennAbersCalibrator, "counts", loss="brier"),
     row("prior_shift", cal.PriorShiftCalibrator, "strict multiclass again", training_weight="balanced"),
@@ -95,31 +91,24 @@ CALIBRATORS = [
     # log-odds may be any numbers, probabilities too, but then they have no flip symmetry around 1/2
     row(
         "temperature_identity",
-        partial(cal.TemperatureCalibrator, link="identity"),
-        "strict multiclass not_flip log_odds again",
+        cal.TemperatureCalibrator,
+        f"strict multiclass {LOGITS} again",
+        link="identity",
     ),
     row("one_vs_rest_isotonic", cal.OneVsRestCalibrator, CLASSES, cal.IsotonicCalibrator()),
     row("one_vs_rest_platt", cal.OneVsRestCalibrator, f"{CLASSES} counts", cal.PlattCalibrator()),
     row("vector", cal.VectorScalingCalibrator, f"{CLASSES} {FITTED}"),
     row("matrix", cal.MatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
-    row(
-        "matrix_identity",
-        cal.MatrixScalingCalibrator,
-        f"{CLASSES} {FITTED} not_flip log_odds",
-        link="identity",
-    ),
+    row("matrix_identity", cal.MatrixScalingCalibrator, f"{CLASSES} {FITTED} {LOGITS}", link="identity"),
     row("structured_matrix", cal.StructuredMatrixScalingCalibrator, f"{CLASSES} {FITTED}"),
     row("dirichlet", cal.DirichletCalibrator, f"{CLASSES} {FITTED}", penalty=0.01),
-    row(
-        "log_average",
-        partial(cal.LogAverageCalibrator, [PLATTS, cal.MatrixScalingCalibrator()], weights=[1.0, 2.0]),
-        f"{CLASSES} {FITTED}",
-    ),
+    row("log_average", cal.LogAverageCalibrator, f"{CLASSES} {FITTED}", MEMBERS, weights=[1.0, 2.0]),
     row("log_average_default", cal.LogAverageCalibrator, f"{CLASSES} {FITTED}"),
     row(
         "log_average_binary",
-        partial(cal.LogAverageCalibrator, [cal.IsotonicCalibrator(), cal.PlattCalibrator()]),
+        cal.LogAverageCalibrator,
         f"not_monotone {FITTED}",
+        [STEPS, cal.PlattCalibrator()],
     ),
     row("auto", cal.AutoCalibrator, f"multiclass {DRAWN}"),
     row("auto_any_score", partial(cal.AutoCalibrator, candidates=TWO, cv=3, n_standard_errors=0.5), DRAWN),
@@ -138,8 +127,7 @@ def once_a_class(cases, slow=(), structures=False):
     With ``structures``, for what the base class does for all, parameters of a class do not matter, and the
     first tier has one calibrator of every structure.
     """
-    known = set()
-    params = []
+    known, params = set(), []
     for case in cases:
         kind = type(case.make())
         first = kind not in known or (structures and case.name in STRUCTURES)

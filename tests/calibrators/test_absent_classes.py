@@ -15,14 +15,12 @@ from sklearn_calib.meta import CalibratedClassifier
 from sklearn_calib.metrics import smooth_ece
 from tests._optional import onnxruntime
 from tests._optional import pandas as pd
+from tests._tiers import thorough
 
 NAMES = np.array(["ape", "bee", "cat", "dog"])
-ABLE = [
-    cal.OneVsRestCalibrator(cal.PlattCalibrator()),
-    cal.TemperatureCalibrator(),
-    cal.VectorScalingCalibrator(),
-]
-ABLE += [cal.MatrixScalingCalibrator(), cal.StructuredMatrixScalingCalibrator(), cal.DirichletCalibrator()]
+ABLE = [cal.OneVsRestCalibrator(cal.PlattCalibrator()), cal.TemperatureCalibrator()]
+ABLE += [cal.VectorScalingCalibrator(), cal.MatrixScalingCalibrator()]
+ABLE += [cal.StructuredMatrixScalingCalibrator(), cal.DirichletCalibrator()]
 ABLE = {type(calibrator).__name__: calibrator for calibrator in ABLE}
 COMPOSED = {
     "average": cal.LogAverageCalibrator([cal.TemperatureCalibrator(), cal.VectorScalingCalibrator()]),
@@ -52,16 +50,12 @@ def sample(n=120, k=4, absent=1):
     logits = rng.standard_normal((n, k))
     logits[:, absent] -= 2.0
     kept = np.delete(np.arange(k), absent)
-    codes = kept[(logits[:, kept] + rng.gumbel(size=(n, k - 1))).argmax(axis=1)]
-    return softmax(2.0 * logits, axis=1), codes
+    return softmax(2.0 * logits, axis=1), kept[(logits[:, kept] + rng.gumbel(size=(n, k - 1))).argmax(axis=1)]
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.thorough] if name == "auto" else [])
-        for name in (*ABLE, *COMPOSED)
-    ],
+    [thorough(name) if name == "auto" else name for name in (*ABLE, *COMPOSED)],
 )
 def test_a_class_may_be_absent(name):
     calibrator = (ABLE | COMPOSED)[name]
@@ -118,8 +112,7 @@ def test_joint_maps_reduce_a_class_of_which_several_were_expected():
 @pytest.mark.parametrize("calibrator", [cal.IsotonicCalibrator(), cal.PlattCalibrator(link="identity")])
 def test_the_model_of_other_scores_is_their_softmax(calibrator):
     proba, codes = sample()
-    logits = np.log(proba) + 3.0
-    lifted = cal.OneVsRestCalibrator(calibrator)
+    logits, lifted = np.log(proba) + 3.0, cal.OneVsRestCalibrator(calibrator)
     with pytest.warns(UserWarning, match=KEPT):
         lifted.fit(logits, NAMES[codes], classes=NAMES)
     np.testing.assert_allclose(lifted.predict_proba(logits)[:, 1], proba[:, 1], rtol=1e-12)
@@ -157,8 +150,7 @@ def test_names_of_columns_are_labels(names):
 
 
 def test_many_absent_classes_are_counted():
-    rng = np.random.default_rng(0)
-    proba, codes = rng.dirichlet(np.ones(10), 30), np.arange(30) % 2
+    proba, codes = np.random.default_rng(0).dirichlet(np.ones(10), 30), np.arange(30) % 2
     with pytest.warns(UserWarning, match=r"class 2 .* expected\), 6 \(.* expected\) and 3 more\. The"):
         cal.TemperatureCalibrator().fit(proba, codes, classes=np.arange(10))
 
@@ -196,8 +188,7 @@ def test_the_others_name_the_class_and_those_that_can(name):
     proba, codes = sample()
     with pytest.raises(ValueError, match=f"no sample of class 'bee', but {name} needs") as error:
         UNABLE[name].fit(proba, NAMES[codes], classes=NAMES)
-    listed = str(error.value).split("or use ")[1].split(", which")[0].split(", ")
-    assert listed == list(ABLE)
+    assert str(error.value).split("or use ")[1].split(", which")[0].split(", ") == list(ABLE)
 
 
 def test_wrong_classes():
@@ -205,7 +196,7 @@ def test_wrong_classes():
         (["ape", "cat", "dog", "eel", "fox"], "X has 4 columns but y has 5 classes"),
         (["ape", "bee", "cat", "eel"], "y contains 'dog' .* not in classes"),
         ([0, 1, 2, 3], "y contains 'ape' .* not in classes"),
-        (None, "X has 4 columns but y has 3 classes.*classes="),
+        (None, "X has 4 columns but y has 3 classes.*classes=, their labels"),
     ]:
         proba, codes = sample()
         with pytest.raises(ValueError, match=named):
@@ -215,8 +206,7 @@ def test_wrong_classes():
 @pytest.fixture(scope="module")
 def network():
     """A classifier of four classes, and samples without the second one."""
-    rng = np.random.default_rng(2)
-    codes = np.arange(400) % 4
+    rng, codes = np.random.default_rng(2), np.arange(400) % 4
     X = np.eye(4)[codes] + rng.standard_normal((400, 4))
     model = LogisticRegression(C=100.0).fit(X[:200], NAMES[codes[:200]])
     held = np.flatnonzero(codes[200:] != 1) + 200

@@ -18,22 +18,16 @@ from sklearn_calib.calibrators import _affine, _softmax
 
 EPS = 2.0**-53
 
-ALL = [
-    cal.VectorScalingCalibrator,
-    cal.MatrixScalingCalibrator,
-    cal.StructuredMatrixScalingCalibrator,
-    cal.DirichletCalibrator,
-]
 #: Those whose penalty "auto" is chosen by cross-validation.
 CHOSEN = [cal.VectorScalingCalibrator, cal.MatrixScalingCalibrator, cal.DirichletCalibrator]
+ALL = [*CHOSEN, cal.StructuredMatrixScalingCalibrator]
 
 
 def distorted(n, k, rng, spread=0.5):
     """Probabilities, and labels drawn after a linear map of their logarithms with an offset."""
     z = 1.5 * rng.normal(size=(n, k))
-    true = softmax(
-        z @ (0.7 * np.eye(k) + spread * rng.normal(size=(k, k)) / k) + rng.normal(size=k) / 2, axis=1
-    )
+    slopes = 0.7 * np.eye(k) + spread * rng.normal(size=(k, k)) / k
+    true = softmax(z @ slopes + rng.normal(size=k) / 2, axis=1)
     y = (true.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
     y[:k] = np.arange(k)
     return softmax(z, axis=1), y
@@ -160,8 +154,7 @@ def test_the_penalty_is_chosen_by_cross_validation(make, monkeypatch):
     path = sorted({*path, *(v for v in (near * 10**0.5, near / 10**0.5) if v > path[-1])}, reverse=True)
     losses, w = plain_cross_validation(make, path, p, y, w)
     means = losses @ w / n
-    best = means.argmin()
-    found = path.index(pytest.approx(chosen.penalty_))
+    best, found = means.argmin(), path.index(pytest.approx(chosen.penalty_))
     assert means[best] < 0.995 * means[0]
     assert 0 < found <= best
 
@@ -192,15 +185,13 @@ def test_few_rows_leave_about_temperature_scaling(make, k, n):
         return -np.log(q[np.arange(4000), y[rest]]).mean()
 
     assert loss(make(penalty="auto")) < loss(cal.TemperatureCalibrator()) + 0.02
-    light = loss(make(penalty=least_penalty(make, k, n) / 1000))
-    assert light > loss(cal.TemperatureCalibrator()) + 0.1
+    assert loss(make(penalty=least_penalty(make, k, n) / 1000)) > loss(cal.TemperatureCalibrator()) + 0.1
 
 
 @pytest.mark.parametrize("make", CHOSEN)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_the_training_loss_is_never_above_that_of_temperature_scaling(make, seed):
-    rng = np.random.default_rng(seed)
-    p, y = distorted(40 if seed else 400, 4, rng, spread=1.0)
+    p, y = distorted(40 if seed else 400, 4, np.random.default_rng(seed), spread=1.0)
     temperature = log_loss(y, cal.TemperatureCalibrator().fit(p, y).predict_proba(p))
     assert log_loss(y, make().fit(p, y).predict_proba(p)) <= temperature + 1e-12
     assert temperature <= log_loss(y, p) + 1e-12
@@ -267,20 +258,12 @@ def test_shrunk_temperature_of_logits_in_any_unit(size):
 @pytest.mark.parametrize("calibrator", ALL)
 def test_one_kind_of_row_leaves_nothing_to_choose_by(calibrator):
     # with a prediction of 1/2 both outcomes are the same row to the folds, and none of it can be left out
-    fitted = calibrator().fit([0.5, 0.5], [0, 1])
-    np.testing.assert_allclose(fitted.transform([0.5]), 0.5, atol=1e-6)
+    np.testing.assert_allclose(calibrator().fit([0.5, 0.5], [0, 1]).transform([0.5]), 0.5, atol=1e-6)
 
 
 #: Prior standard deviations of the diagonal, the other elements (times the root of K - 1) and the intercepts.
-PRIORS = [
-    (0.05, 0.0, 1.0),
-    (0.25, 0.0, 0.25),
-    (0.5, 0.0, 1.0),
-    (0.5, 0.5, 1.0),
-    (0.25, 0.25, 0.25),
-    (0.5, 1.0, 1.0),
-    (1.0, 2.0, 1.0),
-]
+PRIORS = [(0.05, 0.0, 1.0), (0.25, 0.0, 0.25), (0.5, 0.0, 1.0)]
+PRIORS += [(0.5, 0.5, 1.0), (0.25, 0.25, 0.25), (0.5, 1.0, 1.0), (1.0, 2.0, 1.0)]
 
 
 def maximum_and_log_evidence(prior, x, y, w, evidence=True):
@@ -290,8 +273,7 @@ def maximum_and_log_evidence(prior, x, y, w, evidence=True):
     deviation = np.column_stack([np.full((k, k), off_diagonal / math.sqrt(k - 1)), np.full(k, intercept)])
     np.fill_diagonal(deviation, diagonal)
     free, start = deviation > 0, np.eye(k, k + 1)
-    precision = deviation[free] ** -2
-    one = np.column_stack([x, np.ones(n)])
+    precision, one = deviation[free] ** -2, np.column_stack([x, np.ones(n)])
 
     def objective(moved):
         theta = start.copy()
@@ -344,8 +326,7 @@ def test_maps_are_averaged_by_evidence(swapped):
 
 def test_maps_of_many_classes_are_averaged_by_held_out_samples():
     rng, k, n = np.random.default_rng(0), 31, 186
-    y = np.arange(n) % k
-    z = 2 * rng.standard_normal((n, k))
+    y, z = np.arange(n) % k, 2 * rng.standard_normal((n, k))
     z[np.arange(n), y] += 4
     p, one = softmax(z + 0.8 * rng.standard_normal(k), axis=1), np.ones(n)
     found = cal.StructuredMatrixScalingCalibrator(penalty="auto").fit(p, y)

@@ -97,8 +97,7 @@ def test_counts_are_repeated_rows_for_the_folds():
         fits = fits_of_the_folds(p, y, w, random_state=seed)
         # all four distinct rows are in every training part
         parts = w - np.stack([weight for _, _, weight in fits])
-        assert parts.sum(axis=0).tolist() == w.tolist()
-        assert parts.sum(axis=1).tolist() == [20] * 5
+        assert (parts.sum(axis=0).tolist(), parts.sum(axis=1).tolist()) == (w.tolist(), [20] * 5)
         held += parts[0]
     # five standard deviations of the mean of hypergeometric counts, at most those of a binomial one
     np.testing.assert_allclose(held / 15, w / 5, rtol=0, atol=5 * np.sqrt(w.max() * 0.16 / 15))
@@ -176,8 +175,7 @@ def test_a_single_candidate_is_not_compared():
 
 
 def test_progress_names_each_fit():
-    steps = []
-    p = np.linspace(0.05, 0.95, 40)
+    steps, p = [], np.linspace(0.05, 0.95, 40)
     y = np.tile([0, 1], 20)
     candidates = {"temperature": calibrators.TemperatureCalibrator(), "Platt": calibrators.PlattCalibrator()}
     progress = lambda *step: steps.append(step)  # noqa: E731

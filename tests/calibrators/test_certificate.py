@@ -21,8 +21,7 @@ from tests.calibrators._registry import calibrators_with
 def data():
     rng = np.random.default_rng(0)
     p = np.concatenate([rng.random(50), np.repeat([0.0, 0.4, 1.0], 4)])
-    y = (rng.random(62) < 0.2 + 0.5 * p).astype(int)
-    return p, y, rng.integers(0, 4, 62)
+    return p, (rng.random(62) < 0.2 + 0.5 * p).astype(int), rng.integers(0, 4, 62)
 
 
 @calibrators_with("monotone")
@@ -70,10 +69,8 @@ def test_certificates_hold_as_often_as_they_say():
     results = list(study([300], repetitions, confidence, seed=1))
     assert len(results) == len(TRUTHS) * (len(SIMULATED) + 2)
     for result in results:
-        holds, means = (
-            [result[f"{what}_{method}"] for method in ("asymptotic", "dkw", "paper")]
-            for what in ("holds", "mean")
-        )
+        names = ("asymptotic", "dkw", "paper")
+        holds, means = ([result[f"{what}_{name}"] for name in names] for what in ("holds", "mean"))
         assert min(holds) >= lowest, result
         assert (np.diff(means) >= 0).all()
         assert result["error"] < means[0]
@@ -82,8 +79,7 @@ def test_certificates_hold_as_often_as_they_say():
 @pytest.mark.parametrize("repetitions", [thorough(10), weekly(100)])
 def test_certificates_hold_for_outcomes_between_0_and_1(repetitions):
     """They are conservative, but hardly larger than those of outcomes 0 and 1 with the same means."""
-    rng = np.random.default_rng(5)
-    atoms = np.arange(0.5, 20) / 20
+    rng, atoms = np.random.default_rng(5), np.arange(0.5, 20) / 20
     truth = atoms**2
 
     def error(mapped):

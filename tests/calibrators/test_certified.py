@@ -50,10 +50,8 @@ def test_one_half_is_fitted_and_the_other_certifies(n):
     count = np.array(list(left.values()))
     assert calibrator.mean_ == pytest.approx(np.average(classes, weights=count), rel=1e-14)
     assert calibrator.mean_ != pytest.approx(y.mean(), rel=1e-6)
-    expected = cutoff_by_enumeration(classes, scores, count)
-    assert calibrator.cutoff_error_ == pytest.approx(expected, abs=1e-14)
-    other = CertifiedCalibrator(Keeper(), random_state=1).fit(p, y)
-    assert table(*other.calibrator_.given_[:2]) != fitted
+    assert calibrator.cutoff_error_ == pytest.approx(cutoff_by_enumeration(classes, scores, count), abs=1e-14)
+    assert table(*CertifiedCalibrator(Keeper(), random_state=1).fit(p, y).calibrator_.given_[:2]) != fitted
 
 
 def test_weights_are_counts_that_are_divided():
@@ -82,9 +80,8 @@ def test_weights_are_counts_that_are_divided():
 def test_a_map_is_used_up_to_the_target_less_the_margin(method):
     p, y = sample(8000)
     risk = 0.1
-    first = CertifiedCalibrator(
-        Keeper(lambda scores: np.full(scores.shape, 0.4)), confidence=1 - risk, method=method
-    ).fit(p, y)
+    constant = Keeper(lambda scores: np.full(scores.shape, 0.4))
+    first = CertifiedCalibrator(constant, confidence=1 - risk, method=method).fit(p, y)
     margin = {
         "asymptotic": cutoff_result(np.arange(4000) < 4000 * first.mean_, np.full(4000, 0.5)).margin(0.9),
         "dkw": 4 * math.sqrt(math.log(4 / risk) / 8000),
@@ -119,9 +116,7 @@ def test_fit_says_if_the_target_needs_more_samples(fixed):
     messages = [refused.value]
     for n in (for_constant, for_map - halves):
         p, y = sample(n)
-        with pytest.warns(
-            UserWarning, match="is below the margin .* so that the constant event rate"
-        ) as told:
+        with pytest.warns(UserWarning, match="is below the margin .* so that the constant event") as told:
             certified.fit(p, y)
         assert told[0].filename == __file__
         messages.append(told[0].message)
@@ -129,8 +124,7 @@ def test_fit_says_if_the_target_needs_more_samples(fixed):
         np.testing.assert_array_equal(certified.transform(p), certified.mean_)
     for message in messages:
         needed, enough = map(int, re.findall(r"(\d+) samples", str(message)))
-        assert needed == for_map
-        assert enough == 4 * needed
+        assert (needed, enough) == (for_map, 4 * needed)
     assert certified.fit(*sample(enough)).accepted_
 
 
@@ -190,8 +184,7 @@ def test_the_target_is_met_by_every_margin():
 def test_certificates_hold_as_often_as_they_say(calibrator):
     """At 80 % confidence; nearest neighbors give a map that goes up and down."""
     repetitions, confidence = 60, 0.8
-    lowest = binom.ppf(1e-5, repetitions, confidence)
-    rng = np.random.default_rng(2)
+    lowest, rng = binom.ppf(1e-5, repetitions, confidence), np.random.default_rng(2)
     for name in ("calibrated", "over-confident", "wave", "reversed", "four atoms", "atoms, rare"):
         truth, held, kept = TRUTHS[name], np.zeros(4), []
         for _ in range(repetitions):
@@ -264,15 +257,13 @@ def test_outcomes_between_0_and_1():
     y = rng.binomial(3, p**2) / 3
     fixed = CertifiedCalibrator("passthrough", target=0.5).fit(p, y)
     assert fixed.cutoff_error_ == pytest.approx(cutoff_by_enumeration(y, p, np.ones(300)))
-    assert fixed.mean_ == pytest.approx(y.mean())
-    assert fixed.certified_size_ == 300
+    assert (fixed.mean_, fixed.certified_size_) == (pytest.approx(y.mean()), 300)
     frozen = FrozenEstimator(IsotonicCalibrator().fit(p, y))
     assert CertifiedCalibrator(frozen).fit(p, y).cutoff_error_ == pytest.approx(0.0, abs=1e-12)
     halved = CertifiedCalibrator(IsotonicCalibrator(), target=0.4).fit(p, y)
     assert halved.certified_size_ == halved.calibrator_.training_size_ == 150
     # one half fits, the other one certifies
-    both = halved.calibrator_.training_event_rate_ + halved.mean_
-    assert both / 2 == pytest.approx(y.mean())
+    assert (halved.calibrator_.training_event_rate_ + halved.mean_) / 2 == pytest.approx(y.mean())
     with pytest.raises(ValueError, match="At least 2 samples are needed"):
         CertifiedCalibrator().fit([0.3], [0.5])
     for other in (Keeper(), LogisticRegression()):

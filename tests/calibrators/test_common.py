@@ -20,8 +20,7 @@ def data():
     """Probabilities with ties, outcomes that they overstate, and integer weights, some of them zero."""
     rng = np.random.default_rng(8)
     p = np.concatenate([rng.random(90), np.repeat([0.0, 0.3, 0.5, 1.0], 5)])
-    y = (rng.random(110) < 0.3 + 0.4 * p).astype(int)
-    return p, y, rng.integers(0, 4, 110)
+    return p, (rng.random(110) < 0.3 + 0.4 * p).astype(int), rng.integers(0, 4, 110)
 
 
 @pytest.fixture
@@ -30,8 +29,7 @@ def classes():
     rng = np.random.default_rng(9)
     proba = rng.dirichlet([0.7, 0.7, 0.7], 150)
     flat = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)
-    y = (flat.cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1)
-    return proba, y, rng.integers(0, 4, 150)
+    return proba, (flat.cumsum(axis=1) > rng.random((150, 1))).argmax(axis=1), rng.integers(0, 4, 150)
 
 
 def columns(case, proba):
@@ -41,8 +39,7 @@ def columns(case, proba):
 @every_structure
 def test_shape_of_the_input_is_kept(case, data):
     p, y, _ = data
-    both = np.column_stack([1 - p, p])
-    fitted = case.make().fit(p, y)
+    both, fitted = np.column_stack([1 - p, p]), case.make().fit(p, y)
     flat = fitted.transform(p)
     column, pair = (case.make().fit(X, y).transform(X) for X in (p[:, None], both))
     assert (flat.shape, column.shape, pair.shape) == ((110,), (110, 1), (110, 2))
@@ -58,8 +55,7 @@ def test_labels_may_be_anything_ordered(case, data):
     p, y, _ = data
     expected = case.make().fit(p, y).transform(GRID)
     for labels in ((False, True), (-1, 1), (7, 3), ("b", "a")):
-        named = np.array(sorted(labels))[y]
-        calibrator = case.make().fit(p, named)
+        calibrator = case.make().fit(p, np.array(sorted(labels))[y])
         assert calibrator.classes_.tolist() == sorted(labels)
         np.testing.assert_array_equal(calibrator.transform(GRID), expected)
         more_probable = np.where(expected > 0.5, *sorted(labels, reverse=True))
@@ -73,8 +69,7 @@ def test_ranking_is_kept(case, data):
         calibrator = case.make().fit(p, y, weight)
         steps, floor = np.diff(calibrator.transform(GRID)), getattr(calibrator, "min_proba_", 0.0)
         assert steps.min() >= 0
-        inner = (floor <= GRID[:-1]) & (GRID[1:] <= 1 - floor)
-        assert steps[inner].min() > 0 or not case.strict
+        assert steps[(floor <= GRID[:-1]) & (GRID[1:] <= 1 - floor)].min() > 0 or not case.strict
 
 
 @every_calibrator
@@ -104,18 +99,15 @@ def test_single_precision_is_raised_first(case, data):
 def test_index_and_names_of_tables(case, data):
     """The index is ignored in fit and kept in the output."""
     p, y, w = data
-    index = np.random.default_rng(0).permutation(110)
-    plain = case.make().fit(p, y, w)
-    expected = plain.transform(p)
-    series = pd.Series(p, index=index)
+    index, plain = np.random.default_rng(0).permutation(110), case.make().fit(p, y, w)
+    expected, series = plain.transform(p), pd.Series(p, index=index)
     calibrator = case.make().fit(series, pd.Series(y), pd.Series(w, index=index[::-1]))
     np.testing.assert_array_equal(calibrator.transform(series), expected)
     frame = pd.DataFrame({"score": p}, index=index)
     calibrator = case.make().set_output(transform="pandas").fit(frame, y, w)
     assert calibrator.feature_names_in_.tolist() == ["score"]
     assert calibrator.get_feature_names_out().tolist() == ["score"]
-    wanted = pd.DataFrame({"score": expected}, index=index)
-    pd.testing.assert_frame_equal(calibrator.transform(frame), wanted)
+    pd.testing.assert_frame_equal(calibrator.transform(frame), pd.DataFrame({"score": expected}, index=index))
     with pytest.raises(ValueError, match="feature names should match"):
         calibrator.transform(frame.rename(columns={"score": "other"}))
     table = pl.DataFrame({"score": p})
@@ -185,8 +177,7 @@ def test_classes_that_a_calibrator_cannot_take(case, classes):
 def test_tags_say_what_is_supported(case):
     tags = case.make().__sklearn_tags__()
     assert tags.input_tags.one_d_array
-    assert tags.classifier_tags.multi_class == case.multiclass
-    assert tags.estimator_type == "classifier"
+    assert (tags.classifier_tags.multi_class, tags.estimator_type) == (case.multiclass, "classifier")
     assert tags.transformer_tags is not None
 
 
@@ -217,8 +208,7 @@ def test_mean_judgments_are_as_good_as_judgments(case, data):
     expected = case.make().fit(np.repeat(p, 4), one_by_one, sample_weight=np.repeat(w, 4))
     found = calibrator.fit(p, list(y), sample_weight=4 * w)
     np.testing.assert_allclose(found.transform(GRID), expected.transform(GRID), rtol=1e-9, atol=1e-12)
-    assert found.classes_.tolist() == [0, 1]
-    assert found.predict([0.5]).dtype == int
+    assert (found.classes_.tolist(), found.predict([0.5]).dtype) == ([0, 1], int)
     alone = calibrator.fit(p, y)
     if hasattr(alone, "training_size_"):
         assert alone.training_size_ == 110

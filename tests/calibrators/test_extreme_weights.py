@@ -26,8 +26,7 @@ def test_weights_that_sum_to_one_cause_a_warning(model):
     rng = np.random.default_rng(0)
     scores, weight = rng.random(400), rng.uniform(0.5, 1.5, 400)
     y, weight = (rng.random(400) < scores).astype(int), weight / weight.sum()
-    size = 1.0 / (weight @ weight)
-    X = scores[:, np.newaxis]
+    size, X = 1.0 / (weight @ weight), scores[:, np.newaxis]
     with pytest.warns(UserWarning, match=f"sums to 1, but .* is {size:.0f}.* by {size:.3g}"):
         model.fit(X, y, weight)
     # no warning for the same weights as counts, nor for exponential decay
@@ -45,8 +44,7 @@ def test_weights_that_sum_to_one_cause_a_warning(model):
 def test_weights_that_are_not_on_the_scale_of_counts(factor, influence):
     rng = np.random.default_rng(0)
     p, weights = rng.random(200), rng.uniform(0.5, 2.0, 200)
-    y = rng.random(200) < p
-    size = weights.sum() ** 2 / (weights**2).sum()
+    y, size = rng.random(200) < p, weights.sum() ** 2 / (weights**2).sum()
     with pytest.warns(UserWarning, match=f"too {influence} influence. Multiply the weights by") as caught:
         cal.SplineCalibrator().fit(p, y, factor * weights)
     advised = float(str(caught[0].message).rsplit(" ", 1)[1].rstrip("."))

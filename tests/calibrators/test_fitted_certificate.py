@@ -31,8 +31,7 @@ def smoothed_rates(count, events):
             last = blocks.pop()
             blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
     size = [n for _, n, groups in blocks for _ in range(groups)]
-    rates = [(n * e / k + 0.5) / (n + 1) for n, e, k in zip(size, events, count, strict=True)]
-    return rates, len(blocks)
+    return [(n * e / k + 0.5) / (n + 1) for n, e, k in zip(size, events, count, strict=True)], len(blocks)
 
 
 def largest_interval(steps):
@@ -50,8 +49,7 @@ def bound_by_loops(value, y, weight, draws, seed, *, any_order=False, confidence
     else:
         rates, blocks = smoothed_rates(count, events)
     grouped = GroupedOutcomes(np.array(levels), np.array(count, float), np.array(events, float))
-    rarer = min(sum(events), n - sum(events))
-    scale = math.sqrt(n / (n - blocks)) * math.sqrt(max(1, 8 / rarer))
+    scale = math.sqrt(n / (n - blocks)) * math.sqrt(max(1, 8 / min(sum(events), n - sum(events))))
     ranges = []
     for drawn, positives in draw_outcomes(grouped, draws, np.random.default_rng(seed), truth=np.array(rates)):
         for k_star, e_star in zip(drawn.T.tolist(), positives.T.tolist(), strict=True):
@@ -84,11 +82,9 @@ def test_against_loops_with_few_events():
 def assert_bound_of_loops(calibrator, p, y):
     calibrator.fit(p, y)
     certificate = calibrator.cutoff_certificate(n_resamples=19, random_state=5)
-    value = calibrator.transform(np.sort(p))
-    outcome = y[np.argsort(p, kind="stable")]
+    value, outcome = calibrator.transform(np.sort(p)), y[np.argsort(p, kind="stable")]
     assert certificate.method == "fitted"
-    expected = bound_by_loops(value, outcome, np.ones(240), 19, 5)
-    assert certificate.upper == pytest.approx(expected, abs=1e-12)
+    assert certificate.upper == pytest.approx(bound_by_loops(value, outcome, np.ones(240), 19, 5), abs=1e-12)
 
 
 def test_bins_in_any_order_against_loops():
@@ -143,11 +139,8 @@ def test_one_against_the_rest_holds_for_all_classes_at_once():
     y = (rng.random((600, 1)) < np.cumsum(scores, axis=1)[:, :2]).sum(axis=1)
     calibrator = cal.OneVsRestCalibrator(cal.IsotonicCalibrator()).fit(scores, y)
     certificate = calibrator.cutoff_certificate(0.9, n_resamples=99, random_state=0)
-    generator = np.random.default_rng(0)
-    each = [
-        single.cutoff_certificate(1 - 0.1 / 3, n_resamples=99, random_state=generator).upper
-        for single in calibrator.calibrators_
-    ]
+    given = {"n_resamples": 99, "random_state": np.random.default_rng(0)}
+    each = [one.cutoff_certificate(1 - 0.1 / 3, **given).upper for one in calibrator.calibrators_]
     assert certificate.upper == max(each) > min(each)
     assert (certificate.confidence, certificate.method) == (0.9, "fitted")
     assert certificate.note == "of each class against the rest, before division by the sum"
@@ -180,8 +173,7 @@ def test_certified_calibrator_bounds_the_map_in_use():
 def test_pooling_changes_the_error_by_less_than_a_bin_can():
     rng = np.random.default_rng(0)
     for n, most in ((501, 2), (3000, 2), (3000, 20)):
-        truth = rng.random(n)
-        mapped = np.sort(rng.random(n))
+        truth, mapped = rng.random(n), np.sort(rng.random(n))
         weight = rng.integers(1, most, n).astype(float)
         every = GroupedOutcomes(mapped, weight, weight * truth)
         pooled = pooled_outcomes(every)
@@ -191,8 +183,7 @@ def test_pooling_changes_the_error_by_less_than_a_bin_can():
         np.testing.assert_array_equal(pooled.weight, expected[expected > 0])
         assert (pooled.total, pooled.positives.sum()) == pytest.approx((every.total, every.positives.sum()))
         change = cutoff_of_groups(every) - cutoff_of_groups(pooled)
-        largest = np.abs(truth - mapped).max()
-        assert 0 <= change <= pooled.weight.max() / every.total * largest
+        assert 0 <= change <= pooled.weight.max() / every.total * np.abs(truth - mapped).max()
 
 
 def test_holds_as_often_as_it_says():
@@ -207,8 +198,7 @@ def test_holds_as_often_as_it_says():
 @pytest.mark.weekly
 def test_holds_as_often_as_it_says_for_all():
     """A proportion below what chance explains would refute the claim; at 90%, over all truths."""
-    repetitions = 40
-    results = list(fitted_study([300], repetitions, 0.9, 39, seed=4))
+    results = list(fitted_study([300], 40, 0.9, 39, seed=4))
     found = {(row["truth"], row["calibrator"]) for row in results}
     assert len(found) == (len(TRUTHS) + len(SHAPES)) * len(FITTED)
     for row in results:

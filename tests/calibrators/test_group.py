@@ -17,8 +17,7 @@ from tests._optional import pandas as pd
 @pytest.fixture
 def data():
     """Scores that are too low for group a, too high for group b, and a small group c; integer weights."""
-    rng = np.random.default_rng(0)
-    group = np.repeat(["a", "b", "c"], [400, 300, 20])
+    rng, group = np.random.default_rng(0), np.repeat(["a", "b", "c"], [400, 300, 20])
     p = rng.uniform(0.05, 0.95, 720)
     y = (rng.random(720) < np.where(group == "a", np.sqrt(p), p**2)).astype(int)
     order = rng.permutation(720)
@@ -32,8 +31,7 @@ def posterior_means(p, f, y, weight, group, found, shape):
     """
     center = np.average(f, weights=weight)
     x = (f - center) / np.sqrt(np.average((f - center) ** 2, weights=weight))
-    columns = np.column_stack([np.ones_like(x), x])
-    h = weight * p * (1 - p)
+    columns, h = np.column_stack([np.ones_like(x), x]), weight * p * (1 - p)
     origin = np.linalg.solve(columns.T * h @ columns, columns.T * h @ (logit(p) - f))
     size = len(found)
     information, gradient = np.zeros((2 * size, 2 * size)), np.zeros(2 * size)
@@ -44,8 +42,7 @@ def posterior_means(p, f, y, weight, group, found, shape):
         gradient[own] = columns[rows].T @ (weight[rows] * (y[rows] - q)) + information[own, own] @ found[k]
     away = gradient - information @ np.tile(origin, size)
     spreads, logs, means = np.geomspace(1e-3, 30, 300), [], []
-    step = np.log(spreads[1] / spreads[0])
-    shares = [0.05, *(0.95 * 2 * norm.pdf(spreads) * spreads * step)]
+    shares = [0.05, *(0.95 * 2 * norm.pdf(spreads) * spreads * np.log(spreads[1] / spreads[0]))]
     for spread, share in zip([0, *spreads], shares, strict=True):
         for variance in (0.01, 0.1, 1, 10, 100):
             prior = np.kron(np.eye(size), spread**2 * shape)
@@ -80,8 +77,7 @@ def test_coefficients_are_posterior_means(data):
 
 def test_large_groups_have_their_own_map_and_equal_groups_the_pooled_one():
     rng = np.random.default_rng(0)
-    p = rng.uniform(0.05, 0.95, 40_000)
-    group = np.arange(40_000) % 4
+    p, group = rng.uniform(0.05, 0.95, 40_000), np.arange(40_000) % 4
     y = rng.random(40_000) < np.where(group == 0, p**2, p)
     found = cal.GroupCalibrator().fit(p, y, groups=group).transform(p, groups=group)
     for k in range(4):
@@ -97,8 +93,7 @@ def test_large_groups_have_their_own_map_and_equal_groups_the_pooled_one():
 
 def test_log_loss_of_small_groups_is_less_than_of_pooled_and_separate_maps():
     rng = np.random.default_rng(0)
-    size = np.concatenate([np.ones(100, int), np.full(60, 40), [3000]])
-    group = np.repeat(np.arange(161), size)
+    group = np.repeat(np.arange(161), np.concatenate([np.ones(100, int), np.full(60, 40), [3000]]))
     p = rng.uniform(0.05, 0.95, group.size)
     truth = expit(logit(p) + rng.normal(0, 0.7, 161)[group])
     y = rng.random(group.size) < truth
@@ -135,8 +130,7 @@ def test_weights_count_repetitions(data):
 
 def test_several_classes():
     rng = np.random.default_rng(0)
-    proba = rng.dirichlet([1, 1, 1], 6000)
-    group = rng.integers(0, 2, 6000)
+    proba, group = rng.dirichlet([1, 1, 1], 6000), rng.integers(0, 2, 6000)
     wrong = np.where(group[:, np.newaxis] == 0, proba**2, proba)
     y = ((wrong / wrong.sum(axis=1, keepdims=True)).cumsum(axis=1) > rng.random((6000, 1))).argmax(axis=1)
     calibrator = cal.GroupCalibrator(cal.TemperatureCalibrator()).fit(proba, y, groups=group)
@@ -207,8 +201,7 @@ def test_groups_of_another_type_than_in_fit_are_converted_or_refused(data):
     p, y, group, _ = data
     numbers = np.searchsorted(["a", "b", "c"], group)
     calibrator = cal.GroupCalibrator().fit(p, y, groups=numbers)
-    expected = calibrator.transform(p, groups=numbers)
-    loaded = from_json(to_json(calibrator))
+    expected, loaded = calibrator.transform(p, groups=numbers), from_json(to_json(calibrator))
     texts = numbers.astype(str)
     for same in (numbers.astype(np.uint64), numbers.astype(float), numbers.tolist(), texts, texts.tolist()):
         np.testing.assert_array_equal(calibrator.transform(p, groups=same), expected)

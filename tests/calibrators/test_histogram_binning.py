@@ -11,8 +11,7 @@ def equal_mass_by_loops(scores, y, w, n_bins):
     below, members = 0.0, {}
     for s in np.unique(scores):
         rows = scores == s
-        middle = (below + w[rows].sum() / 2) / w.sum()
-        members.setdefault(min(int(middle * n_bins), n_bins - 1), []).append(s)
+        members.setdefault(min(int((below + w[rows].sum() / 2) / w.sum() * n_bins), n_bins - 1), []).append(s)
         below += w[rows].sum()
     value = {}
     for group in members.values():
@@ -93,9 +92,8 @@ def test_by_hand():
 def test_neighboring_floats_are_told_apart():
     for low in (1.0, 0.0, -1e100):
         scores = np.array([low, np.nextafter(low, np.inf)])
-        assert HistogramBinningCalibrator(n_bins=2, smoothing=None).fit(scores, [0, 1]).transform(
-            scores
-        ).tolist() == [0, 1]
+        calibrator = HistogramBinningCalibrator(n_bins=2, smoothing=None)
+        assert calibrator.fit(scores, [0, 1]).transform(scores).tolist() == [0, 1]
 
 
 @pytest.mark.filterwarnings("ignore:sample_weight sums to")

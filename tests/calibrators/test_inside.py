@@ -14,14 +14,8 @@ from tests.calibrators._registry import CALIBRATORS, once_a_class
 
 LEAST, MOST = 2.0**-53, 1.0 - 2.0**-53
 # frequencies of blocks or bins, as they are
-FREQUENCIES = {
-    "isotonic",
-    "isotonic_step",
-    "histogram_binning_plain",
-    "scaling_binning_all_rows",
-    "one_vs_rest_isotonic",
-    "certified_isotonic",
-}
+FREQUENCIES = {"isotonic", "isotonic_step", "histogram_binning_plain", "scaling_binning_all_rows"}
+FREQUENCIES |= {"one_vs_rest_isotonic", "certified_isotonic"}
 ENDS = [0.0, 5e-324, 1e-300, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0]
 
 INNER = [case for case in CALIBRATORS if case.name not in FREQUENCIES]
@@ -62,8 +56,7 @@ def test_separated_classes(case):
 @pytest.mark.parametrize("case", once_a_class([case for case in INNER if case.multiclass], slow={"auto"}))
 def test_several_classes(case):
     rng = np.random.default_rng(1)
-    logits = 12 * rng.standard_normal((80, 4))
-    scores = np.vstack([logits, 300 * np.eye(4), [[-800.0, 0.0, 0.0, 800.0]]])
+    scores = np.vstack([12 * rng.standard_normal((80, 4)), 300 * np.eye(4), [[-800.0, 0.0, 0.0, 800.0]]])
     proba = np.exp(scores - scores.max(axis=1, keepdims=True))
     proba /= proba.sum(axis=1, keepdims=True)
     y = (proba.cumsum(axis=1) > rng.random((85, 1))).argmax(axis=1)
@@ -79,12 +72,8 @@ def test_remote_scores(link):
     """Each curve passes 1/2 between the scores, and is certain far out, of probabilities as far as seen."""
     scores = np.array([-1000.0, -40.0, 0.0, 40.0, 1000.0])
     X = expit(scores) if link == "logit" else scores
-    for make in (
-        calibrators.PlattCalibrator,
-        calibrators.ModifiedPlattCalibrator,
-        calibrators.TemperatureCalibrator,
-    ):
-        calibrator = make(link=link)
+    for name in ("Platt", "ModifiedPlatt", "Temperature"):
+        calibrator = getattr(calibrators, f"{name}Calibrator")(link=link)
         calibrator.fit(np.tile(expit([-2, 2]) if link == "logit" else [-2, 2], 50), [0, 1] * 50)
         proba = calibrator.predict_proba(X)
         assert_inside(proba)
@@ -105,8 +94,7 @@ def test_remote_scores(link):
     ],
 )
 def test_a_calibrated_classifier(average, ensemble, n_classes, calibrator):
-    rng = np.random.default_rng(2)
-    y = np.arange(120) % n_classes
+    rng, y = np.random.default_rng(2), np.arange(120) % n_classes
     X = 40.0 * y[:, None] + rng.standard_normal((120, 1))
     model = CalibratedClassifier(GaussianNB(), calibrator, cv=3, ensemble=ensemble, average=average).fit(X, y)
     assert_inside(model.predict_proba(np.vstack([X, [[-1e6], [1e6]]])))
@@ -125,8 +113,7 @@ def test_frequencies_stay_as_they_are():
         calibrators.CertifiedCalibrator(steps),
         StreamingCalibrator(steps),
     ):
-        fitted = calibrator.fit(p, y)
-        np.testing.assert_array_equal(fitted.transform([0.0, 1.0]), [0.0, 1.0])
+        np.testing.assert_array_equal(calibrator.fit(p, y).transform([0.0, 1.0]), [0.0, 1.0])
     # an average has no veto, whatever it is made of
     assert_inside(calibrators.LogAverageCalibrator([steps, steps]).fit(p, y).predict_proba([0.0, 1.0]))
     assert_inside(calibrators.HistogramBinningCalibrator(n_bins=4).fit(p, y).predict_proba([0.0, 1.0]))

@@ -20,11 +20,8 @@ def data():
 
 
 def members():
-    return [
-        cal.OneVsRestCalibrator(cal.PlattCalibrator()),
-        cal.MatrixScalingCalibrator(),
-        cal.TemperatureCalibrator(),
-    ]
+    platt = cal.OneVsRestCalibrator(cal.PlattCalibrator())
+    return [platt, cal.MatrixScalingCalibrator(), cal.TemperatureCalibrator()]
 
 
 @pytest.mark.parametrize("weights", [None, [1, 2, 0.5]])
@@ -35,11 +32,8 @@ def test_is_the_normalized_geometric_mean(weights, data):
     a = np.ones(3) if weights is None else np.array(weights)
     expected = np.empty_like(p)
     for i in range(200):
-        product = [
-            math.prod(part[i, k] ** (share / a.sum()) for part, share in zip(parts, a, strict=True))
-            for k in range(3)
-        ]
-        expected[i] = np.array(product) / sum(product)
+        product = math.prod(part[i] ** (share / a.sum()) for part, share in zip(parts, a, strict=True))
+        expected[i] = product / sum(product)
     np.testing.assert_allclose(found.predict_proba(p), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.weights_, a / a.sum())
     losses = [log_loss(y, part) for part in parts]
@@ -74,8 +68,7 @@ def test_the_default_for_several_classes(n, weighted, data):
 
 @pytest.mark.thorough
 def test_very_many_classes_have_no_interactions():
-    rng = np.random.default_rng(0)
-    z = 2 * rng.standard_normal((402, 201))
+    z = 2 * np.random.default_rng(0).standard_normal((402, 201))
     y = np.tile(np.arange(201), 2)
     z[np.arange(402), y] += 3
     steps = []

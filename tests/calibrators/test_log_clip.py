@@ -42,14 +42,12 @@ def forest(trees, n=600, seed=0):
     """Frequencies among so many votes; classes that got none have probability zero, but do occur."""
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet([0.5, 0.5, 0.5], n)
-    votes = np.array([rng.multinomial(trees, row) for row in truth])
-    return votes / trees, draw(truth, rng), truth
+    return np.array([rng.multinomial(trees, row) for row in truth]) / trees, draw(truth, rng), truth
 
 
 def loss_of_temperature(proba, codes, weight, floor):
     """Least sum of log losses of temperature scaling, by a search without derivatives."""
-    logs = np.log(np.maximum(proba, floor))
-    rows = np.arange(len(codes))
+    logs, rows = np.log(np.maximum(proba, floor)), np.arange(len(codes))
 
     def loss(theta):
         z = np.exp(theta) * logs
@@ -60,8 +58,7 @@ def loss_of_temperature(proba, codes, weight, floor):
 
 
 def chosen_plainly(proba, codes, weight):
-    n = weight.sum()
-    positive = proba[proba >= 2.0**-1022].min()
+    n, positive = weight.sum(), proba[proba >= 2.0**-1022].min()
     base = lowest = min(positive, EPS)
     floors = {EPS} | {2.0 ** -(53 * 2**j) for j in range(5) if 2.0 ** -(53 * 2**j) > lowest}
     if (proba < 2.0**-1022).any():
@@ -101,16 +98,14 @@ def test_the_floor_is_that_of_a_plain_search(name):
 
 
 def test_nothing_tiny_nothing_chosen():
-    proba = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50)
-    assert chosen(proba, np.arange(50) % 3) == EPS
+    assert chosen(np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50), np.arange(50) % 3) == EPS
 
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_exaggeration_is_undone(name):
     """Believing nothing below 2**-53 cannot bring the truth back, as a third of the order is lost."""
     proba, codes, truth = exaggerated(60.0)
-    found = SEVERAL[name].fit(proba, codes).predict_proba(proba)
-    assert np.abs(found - truth).mean() < 0.03
+    assert np.abs(SEVERAL[name].fit(proba, codes).predict_proba(proba) - truth).mean() < 0.03
     cut = np.maximum(proba, EPS)
     cut /= cut.sum(axis=1, keepdims=True)
     assert np.abs(SEVERAL[name].fit(cut, codes).predict_proba(cut) - truth).mean() > 0.06
@@ -159,8 +154,7 @@ BINARY = {
 @pytest.mark.parametrize("name", BINARY)
 def test_limit_of_two_classes(name):
     for kind, (p, weight, limit) in TWO.items():
-        y = (np.arange(len(p)) // 2 + np.arange(len(p))) % 2
-        calibrator = BINARY[name].fit(p, y, weight)
+        calibrator = BINARY[name].fit(p, (np.arange(len(p)) // 2 + np.arange(len(p))) % 2, weight)
         assert calibrator.min_proba_ == pytest.approx(limit, rel=1e-15), kind
         # new scores are clipped, too
         ends = calibrator.transform([0.0, limit / 2, limit, 1 - limit, 1 - limit / 2, 1.0])

@@ -32,12 +32,9 @@ SCORES, OUTCOMES = np.linspace(0.2, 0.6, 60), np.arange(60) % 2
 
 
 def test_is_given_checked_arrays():
-    fitted = Shift().fit(P[:, None].astype(np.float32), Y, [1, 0, 2, 3])
-    scores, codes, weight = fitted.given_
-    assert scores.tolist() == P[[0, 2, 3]].astype(np.float32).tolist()
-    assert scores.dtype == np.float64
-    assert codes.tolist() == [0, 1, 1]
-    assert weight.tolist() == [1.0, 2.0, 3.0]
+    scores, codes, weight = Shift().fit(P[:, None].astype(np.float32), Y, [1, 0, 2, 3]).given_
+    assert (scores.tolist(), scores.dtype) == (P[[0, 2, 3]].astype(np.float32).tolist(), np.float64)
+    assert (codes.tolist(), weight.tolist()) == ([0, 1, 1], [1.0, 2.0, 3.0])
     assert Shift().fit(P, Y).given_[2] is None
     assert Shift().fit(P, Y).transform([0.3]).tolist() == [pytest.approx(0.55)]
 

@@ -73,8 +73,7 @@ def test_logit_link_reads_log_odds():
 
 
 def test_affine_change_of_the_score_changes_nothing():
-    rng = np.random.default_rng(3)
-    s, y = scenario("plain", 500, rng)
+    s, y = scenario("plain", 500, np.random.default_rng(3))
     result = PlattCalibrator(link="identity").fit(s, y).transform(s)
     for factor, shift in ((1e-12, 0), (1e6, 3e6), (1e90, 0), (-2.0, 5.0)):
         moved = factor * s + shift
@@ -85,13 +84,11 @@ def test_affine_change_of_the_score_changes_nothing():
 def test_equal_scores_have_no_slope():
     calibrator = PlattCalibrator(link="identity").fit(np.full(10, 3.7), [0] * 7 + [1] * 3)
     assert calibrator.slope_ == 0
-    smoothed = (3 * 4 / 5 + 7 / 9) / 10
-    assert calibrator.transform([3.7])[0] == pytest.approx(smoothed, abs=1e-15)
+    assert calibrator.transform([3.7])[0] == pytest.approx((3 * 4 / 5 + 7 / 9) / 10, abs=1e-15)
 
 
 def test_reversed_scores_give_a_decreasing_map_with_a_certificate():
-    rng = np.random.default_rng(4)
-    s, y = scenario("reversed", 2000, rng)
+    s, y = scenario("reversed", 2000, np.random.default_rng(4))
     calibrator = PlattCalibrator(link="identity").fit(s, y)
     turned = PlattCalibrator(link="identity").fit(-s, y)
     assert calibrator.slope_ < 0
@@ -114,8 +111,7 @@ def test_a_curve_that_is_wrong_with_infinite_data_is_dropped():
     calibrator = ModifiedPlattCalibrator(link="identity").fit(*rows(1e12))
     assert calibrator.fallback_used_
     assert calibrator.platt_cutoff_error_ == pytest.approx(0.242936, abs=1e-6)
-    found = calibrator.slope_, calibrator.intercept_
-    assert found == pytest.approx((0.930895, -0.405804), abs=1e-6)
+    assert (calibrator.slope_, calibrator.intercept_) == pytest.approx((0.930895, -0.405804), abs=1e-6)
     assert calibrator.training_cutoff_error_ < 1e-12
     assert calibrator.cutoff_certificate(weights="frequency").upper < 1e-5
     np.testing.assert_allclose(calibrator.transform(SCORES), 0.5, rtol=0, atol=1e-12)

@@ -82,8 +82,7 @@ def test_weights_of_three_classes_alone():
 
 def draw(rng, size, prior, source):
     """Return calibrated probabilities for class frequencies ``source`` and labels with others, ``prior``."""
-    centers = 2.0 * np.eye(len(source))
-    y = rng.choice(len(source), size, p=prior)
+    centers, y = 2.0 * np.eye(len(source)), rng.choice(len(source), size, p=prior)
     odds = np.exp((centers[y] + rng.normal(size=(size, len(source)))) @ centers) * source
     return odds / odds.sum(axis=1, keepdims=True), y
 
@@ -139,8 +138,7 @@ def test_em_standard_error_of_absent_classes():
     p = np.random.default_rng(0).uniform(0.0, 0.3, 100)
     found = PriorShiftCalibrator(training_prior=0.5, target_prior="em").fit(p)
     assert found.target_prior_ == pytest.approx(1 / 103)
-    two = 2 * found.standard_error_
-    expected = np.log(2 * (1 - p)).sum() - 2
+    two, expected = 2 * found.standard_error_, np.log(2 * (1 - p)).sum() - 2
     assert np.log(2 * (1 - two) * (1 - p) + 2 * two * p).sum() == pytest.approx(expected, rel=0.01)
 
 
@@ -156,10 +154,8 @@ def test_black_box_of_classes_that_are_never_predicted():
 
 def test_black_box_solves_the_confusion_matrix():
     """80% of 50 events and 10% of 100 others are predicted as events, and 40 of 100 new samples."""
-    scores = np.repeat([0.9, 0.2], [40, 60])
-    found = PriorShiftCalibrator(
-        training_prior=1 / 3, target_prior="black_box", confusion=[[90, 10], [10, 40]]
-    ).fit(scores)
+    given = {"target_prior": "black_box", "confusion": [[90, 10], [10, 40]]}
+    found = PriorShiftCalibrator(training_prior=1 / 3, **given).fit(np.repeat([0.9, 0.2], [40, 60]))
     prior = (0.4 - 0.1) / 0.7
     assert found.target_prior_ == pytest.approx(prior)
     variance = 0.24 / 100 + prior**2 * 0.16 / 50 + (1 - prior) ** 2 * 0.09 / 100
@@ -199,8 +195,7 @@ def test_two_standard_errors_cover_the_true_frequencies(n_classes, repetitions):
 
 def test_takes_the_base_rate_of_the_labels():
     calibrator = PriorShiftCalibrator(training_prior=0.5).fit([0.2, 0.7, 0.4], [0, 1, 0], [3, 1, 4])
-    assert calibrator.target_prior_ == 1 / 8
-    assert calibrator.odds_factor_ == pytest.approx(1 / 7)
+    assert (calibrator.target_prior_, calibrator.odds_factor_) == (1 / 8, pytest.approx(1 / 7))
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,7 @@ SEVERAL = {"auto", "vector", "matrix", "structured_matrix", "dirichlet", "log_av
 
 binary = _strategies.samples(both=True)
 #: Probabilities with finite log-odds of moderate size, for maps whose fit may stop short of infinity.
-inner = st.one_of(
-    st.integers(1, 1023).map(lambda k: k / 1024), st.sampled_from([2.0**-20, 0.5, 1 - 2.0**-20])
-)
+inner = st.integers(1, 1023).map(lambda k: k / 1024) | st.sampled_from([2.0**-20, 0.5, 1 - 2.0**-20])
 
 
 @pytest.mark.filterwarnings("ignore:.*so that the constant event rate is used")
@@ -126,8 +124,7 @@ def test_several_classes(case, rows):
     y, first, second, w = np.array(rows).T
     p = np.column_stack([first, np.minimum(second, 63 - first), 64 - first - np.minimum(second, 63 - first)])
     p = np.log(p / 64) if case.log_odds else p / 64
-    fitted = case.make().fit(p, y, w)
-    found = fitted.predict_proba(p)
+    found = case.make().fit(p, y, w).predict_proba(p)
     assert np.isfinite(found).all()
     assert found.min() >= 0
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-14)

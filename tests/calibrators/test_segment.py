@@ -58,8 +58,7 @@ def reference(X, y, w, new, seed, rounds, trees):
         for (train, test), f in zip(folds, per_fold, strict=True):
             models.append(grow(train, f, trees))
             for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
-                mean = log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
-                losses[k] += w[test].sum() * mean
+                losses[k] += w[test].sum() * log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
         best = int(losses.argmin())
         if losses[0] - losses[best] <= 1e-5 * w.sum():
             break
@@ -102,8 +101,7 @@ def test_nothing_is_added_where_nothing_is_to_be_gained():
         calibrator = SegmentCalibrator().fit(X, y)
         curve = SplineCalibrator().fit(X[:, 0], y).transform(X[:, 0])
         silent += np.array_equal(calibrator.predict_proba(X)[:, 1], curve)
-        p = calibrator.predict_proba(X)[:, 1]
-        truth = X[:, 0]
+        p, truth = calibrator.predict_proba(X)[:, 1], X[:, 0]
         lost.append(np.mean(-truth * np.log(p / curve) - (1 - truth) * np.log((1 - p) / (1 - curve))))
     assert silent >= 8
     assert max(lost) < 0.01
@@ -111,11 +109,9 @@ def test_nothing_is_added_where_nothing_is_to_be_gained():
 
 def test_few_samples_are_left_to_the_curve():
     X, y = segmented(95)
-    rare = np.arange(900) < 4
-    for scores, labels in ((X, y), (segmented(900)[0], rare)):
+    for scores, labels in ((X, y), (segmented(900)[0], np.arange(900) < 4)):
         calibrator = SegmentCalibrator().fit(scores, labels)
-        assert calibrator.weight_ == 0
-        assert calibrator.trees_ == []
+        assert (calibrator.weight_, calibrator.trees_) == (0, [])
         curve = SplineCalibrator().fit(scores[:, 0], labels)
         np.testing.assert_array_equal(calibrator.predict_proba(scores), curve.predict_proba(scores[:, 0]))
 
@@ -132,8 +128,7 @@ def test_containers_categories_and_missing_values(two_rounds):
         found = SegmentCalibrator().fit(table, y)
         np.testing.assert_array_equal(found.predict_proba(table), expected)
     # the order of the samples is immaterial in prediction, and an unknown category has no effect of its own
-    new = frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1]
-    found = calibrator.predict_proba(new)[::-1]
+    found = calibrator.predict_proba(frame.assign(kind=frame["kind"].replace("red", "unknown"))[::-1])[::-1]
     known = (frame["kind"] != "red").to_numpy()
     np.testing.assert_array_equal(found[known], expected[known])
     assert found.shape == expected.shape
@@ -184,9 +179,8 @@ def test_after_any_classifier():
     X, y = make_classification(900, n_features=4, n_informative=4, n_redundant=0, flip_y=0.2, random_state=0)
     model = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3, passthrough=True), SegmentCalibrator())
     plain = make_pipeline(CrossFitScorer(LogisticRegression(), cv=3), SplineCalibrator())
-    loss, without = (
-        log_loss(y, cross_val_predict(each, X, y, cv=2, method="predict_proba")) for each in (model, plain)
-    )
+    given = {"cv": 2, "method": "predict_proba"}
+    loss, without = (log_loss(y, cross_val_predict(each, X, y, **given)) for each in (model, plain))
     assert loss < without - 0.02
 
 
@@ -235,8 +229,7 @@ def test_errors_say_what_is_wrong(two_rounds):
 
 @pytest.mark.thorough
 def test_passes_the_checks_of_scikit_learn(two_rounds):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         results = check_estimator(SegmentCalibrator(SplineCalibrator(link="identity")), on_fail=None)
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
     assert sum(result["status"] == "passed" for result in results) > 50

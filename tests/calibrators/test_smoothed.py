@@ -30,8 +30,7 @@ def sample(n=120, seed=0):
 def test_agrees_with_a_double_loop(bandwidth, scale):
     p, y, w = sample()
     calibrator = SmoothedCalibrator(bandwidth=bandwidth, scale=scale).fit(p, y, w)
-    s = calibrator.bandwidth_
-    error = smooth_ece(y, p, sample_weight=w, scale=scale)
+    s, error = calibrator.bandwidth_, smooth_ece(y, p, sample_weight=w, scale=scale)
     assert s == pytest.approx(error if bandwidth == "auto" else bandwidth)
     # with narrow kernels at the scores only: elsewhere a few tails decide
     grid = np.unique(p) if (bandwidth, scale) == (0.03, "logit") else np.linspace(0.002, 0.998, 41)
@@ -63,8 +62,7 @@ def test_noise_is_reproducible(scale):
     np.testing.assert_array_equal(calibrator.transform(p), calibrator.predict_proba(p)[:, 1])
     # every call begins with the same noise
     alone = [calibrator.transform(p[i : i + 1])[0] for i in range(5)]
-    expected = [calibrator.transform(np.append(p[i], p))[0] for i in range(5)]
-    np.testing.assert_array_equal(alone, expected)
+    np.testing.assert_array_equal(alone, [calibrator.transform(np.append(p[i], p))[0] for i in range(5)])
     generator = SmoothedCalibrator(randomized=True, random_state=np.random.default_rng(0)).fit(p, y)
     assert np.abs(generator.transform(p) - generator.transform(p)).max() > 0
 

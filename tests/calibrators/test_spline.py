@@ -73,8 +73,7 @@ class Definition:
             value = np.sum(np.logaddexp(0, f) - self.target * f) + penalty / 2 * theta @ square @ theta
             return value, design.T @ (expit(f) - self.target) + penalty * square @ theta
 
-        bounds = [(None, None)] * self.size
-        start = np.zeros(self.size)
+        bounds, start = [(None, None)] * self.size, np.zeros(self.size)
         if floor is not None:
             bounds = [(None, None), *((low, None) for low in floor)]
             start[1:] = floor
@@ -94,8 +93,7 @@ class Definition:
 @pytest.mark.parametrize("penalty", [0.01, 1.0])
 def test_agrees_with_a_general_optimizer(penalty):
     p, y = sample(150)
-    definition = Definition(p, y, 6)
-    grid = np.linspace(p.min(), p.max(), 50)
+    definition, grid = Definition(p, y, 6), np.linspace(p.min(), p.max(), 50)
     expected = definition.curve(definition.minimize(penalty), grid)
     found = SplineCalibrator(n_knots=6, penalty=penalty).fit(p, y).transform(grid)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
@@ -106,15 +104,12 @@ def test_monotone_agrees_with_a_general_optimizer_with_bounds():
     p = rng.uniform(0.05, 0.95, 150)
     y = (rng.random(150) < np.where((p > 0.4) & (p < 0.7), 0.9 - p, p)).astype(int)
     definition = Definition(p, y, 6)
-    slope = PlattCalibrator().fit(p, y).slope_ * definition.unit
-    floor = 1e-3 * slope * np.diff(definition.greville)
-    grid = np.linspace(p.min(), p.max(), 50)
-    c = definition.minimize(0.01, floor)
+    floor = 1e-3 * (PlattCalibrator().fit(p, y).slope_ * definition.unit) * np.diff(definition.greville)
+    grid, c = np.linspace(p.min(), p.max(), 50), definition.minimize(0.01, floor)
     assert (np.diff(c) <= floor + 1e-12).any(), "some bound is active"
     found = SplineCalibrator(n_knots=6, penalty=0.01, monotone=True).fit(p, y).transform(grid)
     np.testing.assert_allclose(found, definition.curve(c, grid), rtol=0, atol=2e-5)
-    free = SplineCalibrator(n_knots=6, penalty=0.01).fit(p, y).transform(grid)
-    assert np.abs(free - found).max() > 0.01
+    assert np.abs(SplineCalibrator(n_knots=6, penalty=0.01).fit(p, y).transform(grid) - found).max() > 0.01
 
 
 def averaged_curve(p, y, n_knots):
@@ -135,8 +130,7 @@ def averaged_curve(p, y, n_knots):
         parameters.append(edf)
     share = np.exp(-0.5 * (np.array(criteria) - min(criteria)))
     share /= share.sum()
-    best = (*PENALTIES, np.inf)[int(np.argmax(share))]
-    return share @ np.array(curves), share @ parameters, best
+    return share @ np.array(curves), share @ parameters, (*PENALTIES, np.inf)[int(np.argmax(share))]
 
 
 def shrunk_line(z, y, link, definition):
@@ -176,8 +170,7 @@ def test_curve_and_lines_share_by_their_weights_of_akaike(seed, slope, link):
     line = beta * np.concatenate([z, logit(GRID)]) + intercept
 
     def criterion(log_odds, k):
-        loss = np.sum(np.logaddexp(0, log_odds) - y * log_odds)
-        return 2 * loss + 2 * k * (1 + (k + 1) / (n - k - 1))
+        return 2 * np.sum(np.logaddexp(0, log_odds) - y * log_odds) + 2 * k * (1 + (k + 1) / (n - k - 1))
 
     difference = criterion(curve[:n], parameters) - criterion(line[:n], few)
     share = 1 / (1 + np.exp(-difference / 2))
@@ -185,20 +178,16 @@ def test_curve_and_lines_share_by_their_weights_of_akaike(seed, slope, link):
     average, parameters = share * line + (1 - share) * curve, share * few + (1 - share) * parameters
     expected = expit(average) + 0.1 / n * (rate(y) - expit(average))
     if link == "logit":
-        platt = PlattCalibrator(link="identity").fit(p, y)
-        straight = platt.transform(np.concatenate([p, GRID]))
+        straight = PlattCalibrator(link="identity").fit(p, y).transform(np.concatenate([p, GRID]))
         difference = criterion(average[:n], parameters) - criterion(logit(straight[:n]), 2.0)
         share = 1 / (1 + 2 * np.exp(-difference / 4))
         assert 0.05 < share < 0.95, "both count"
         expected = share * straight + (1 - share) * expected
         parameters = share * 2.0 + (1 - share) * parameters
-    found = SplineCalibrator(n_knots=7, link=link)
-    found.fit(p if link == "logit" else z, y)
-    np.testing.assert_allclose(
-        found.transform(GRID if link == "logit" else logit(GRID)), expected[n:], rtol=0, atol=5e-6
-    )
-    assert found.effective_parameters_ == pytest.approx(parameters, abs=1e-4)
-    assert found.penalty_ == best
+    scores, grid = (p, GRID) if link == "logit" else (z, logit(GRID))
+    found = SplineCalibrator(n_knots=7, link=link).fit(scores, y)
+    np.testing.assert_allclose(found.transform(grid), expected[n:], rtol=0, atol=5e-6)
+    assert (found.effective_parameters_, found.penalty_) == (pytest.approx(parameters, abs=1e-4), best)
 
 
 def test_few_samples_against_the_trend_leave_a_monotone_map():
@@ -210,8 +199,7 @@ def test_few_samples_against_the_trend_leave_a_monotone_map():
 
 
 def test_no_probability_beyond_what_the_rows_can_tell():
-    p = np.array([0.0] * 50 + [1.0] * 50)
-    y = np.array([0] * 50 + [1] * 50)
+    p, y = np.array([0.0] * 50 + [1.0] * 50), np.array([0] * 50 + [1] * 50)
     for monotone in (False, True):
         extreme = SplineCalibrator(monotone=monotone).fit(p, y).transform([0.0, 1.0])
         assert extreme[0] >= 0.5 * 0.1 / 100
@@ -227,9 +215,7 @@ def test_with_infinite_penalty_it_is_platt_scaling(monotone):
         np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    ("monotone", "wrong"), [(True, [0, 0, 1, 1]), (False, [0, 0, 0, 0]), (True, [1, 1, 1, 1])]
-)
+@pytest.mark.parametrize(("monotone", "wrong"), [(True, [0, 0, 1, 1]), (False, [0] * 4), (True, [1] * 4)])
 def test_a_few_wrong_forecasts_of_zero_and_one_move_little(monotone, wrong):
     """They pull Platt scaling of the bare log-odds as far as 0.1."""
 
@@ -273,8 +259,7 @@ def test_straight_outside_the_scores():
     p, y = sample(500)
     z = logit(p)
     calibrator = SplineCalibrator(link="identity", penalty=1.0).fit(z, y)
-    beyond = z.max() + np.arange(4) * 0.1
-    steps = np.diff(logit(calibrator.transform(beyond)))
+    steps = np.diff(logit(calibrator.transform(z.max() + np.arange(4) * 0.1)))
     assert np.ptp(steps) < 1e-9
     assert steps[0] > 0
 
@@ -283,8 +268,7 @@ def test_ends_against_the_trend_are_continued_level():
     """Log-odds that rise, and fall at the end: outside they stay."""
     z = np.linspace(-2, 2, 4000)
     y = np.random.default_rng(0).random(4000) < expit(np.where(z < 1.2, 2 * z, 2.4 - 4 * (z - 1.2)))
-    calibrator = SplineCalibrator(link="identity").fit(z, y)
-    inside, end, outside = calibrator.transform([1.2, 2.0, 3.0])
+    inside, end, outside = SplineCalibrator(link="identity").fit(z, y).transform([1.2, 2.0, 3.0])
     assert inside > end + 0.2
     assert outside == pytest.approx(end, abs=1e-9)
     monotone = SplineCalibrator(link="identity", monotone=True).fit(z, y)
@@ -294,8 +278,7 @@ def test_ends_against_the_trend_are_continued_level():
 @pytest.mark.parametrize("monotone", [False, True])
 def test_scale_and_direction_of_scores_do_not_matter(monotone):
     p, y = sample(300)
-    z = logit(p)
-    calibrator = SplineCalibrator(link="identity", monotone=monotone)
+    z, calibrator = logit(p), SplineCalibrator(link="identity", monotone=monotone)
     expected = calibrator.fit(z, y).transform(z)
     for factor in (-1.0, 1e-90, 1e90):
         found = calibrator.fit(z * factor, y).transform(z * factor)

@@ -23,8 +23,7 @@ def best_on_a_grid(z, y, w):
 def overconfident(n, k, factor, rng):
     """Logits whose labels were drawn at the logits divided by the factor."""
     z = rng.normal(size=(n, k)) * 2
-    truth = softmax(z / factor, axis=1)
-    y = (truth.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    y = (softmax(z / factor, axis=1).cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
     y[:k] = np.arange(k)
     return z, y
 
@@ -46,12 +45,10 @@ def test_minimizes_the_log_loss(k, factor):
 
 
 def test_two_columns_one_column_and_flat_are_one_problem():
-    rng = np.random.default_rng(0)
-    z, y = overconfident(300, 2, 2.0, rng)
+    z, y = overconfident(300, 2, 2.0, np.random.default_rng(0))
     p = softmax(z, axis=1)
     expected = TemperatureCalibrator(link="identity").fit(z, y).predict_proba(z)
-    margin = z[:, 1] - z[:, 0]
-    for link, X in (("identity", margin), ("logit", p), ("logit", p[:, 1])):
+    for link, X in (("identity", z[:, 1] - z[:, 0]), ("logit", p), ("logit", p[:, 1])):
         result = TemperatureCalibrator(link=link).fit(X, y).predict_proba(X)
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
@@ -59,8 +56,7 @@ def test_two_columns_one_column_and_flat_are_one_problem():
 @pytest.mark.parametrize("k", [2, 3])
 def test_separated_classes_reach_the_end_of_the_range(k):
     """No finite temperature is best: the smallest of the range, and saturated probabilities."""
-    p = np.full((3 * k, k), 0.3 / (k - 1))
-    y = np.tile(np.arange(k), 3)
+    p, y = np.full((3 * k, k), 0.3 / (k - 1)), np.tile(np.arange(k), 3)
     p[np.arange(3 * k), y] = 0.7
     calibrator = TemperatureCalibrator().fit(p, y)
     assert 0 < calibrator.temperature_ < 1e-3
@@ -69,8 +65,7 @@ def test_separated_classes_reach_the_end_of_the_range(k):
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_scores_worse_than_none_become_uniform(k):
-    p = np.full((3 * k, k), 0.3 / (k - 1))
-    y = np.tile(np.arange(k), 3)
+    p, y = np.full((3 * k, k), 0.3 / (k - 1)), np.tile(np.arange(k), 3)
     p[np.arange(3 * k), (y + 1) % k] = 0.7
     calibrator = TemperatureCalibrator().fit(p, y)
     assert calibrator.temperature_ > 1e3
@@ -80,8 +75,7 @@ def test_scores_worse_than_none_become_uniform(k):
 
 @pytest.mark.parametrize("factor", [1e-90, 1e-8, 1.0, 1e8, 1e90])
 def test_scale_of_the_logits_is_found(factor):
-    rng = np.random.default_rng(5)
-    z, y = overconfident(300, 3, 1.5, rng)
+    z, y = overconfident(300, 3, 1.5, np.random.default_rng(5))
     unit = TemperatureCalibrator(link="identity").fit(z, y)
     scaled = TemperatureCalibrator(link="identity").fit(z * factor, y)
     assert scaled.temperature_ / factor == pytest.approx(unit.temperature_, rel=1e-9)
@@ -91,8 +85,7 @@ def test_scale_of_the_logits_is_found(factor):
 
 
 def test_certificate_only_for_two_classes():
-    rng = np.random.default_rng(7)
-    z, y = overconfident(500, 3, 2.0, rng)
+    z, y = overconfident(500, 3, 2.0, np.random.default_rng(7))
     binary = TemperatureCalibrator(link="identity").fit(z[:, :2], (y > 0).astype(int))
     assert hasattr(binary, "training_cutoff_error_")
     several = binary.fit(z, y)

@@ -12,8 +12,7 @@ def brute_force(scores, y, w, test):
     found = []
     for s in test:
         distinct, place = np.unique(np.append(scores, s), return_inverse=True)
-        weight = np.bincount(place, np.append(w, 1.0))
-        pair = []
+        weight, pair = np.bincount(place, np.append(w, 1.0)), []
         for label in (0, 1):
             events = np.bincount(place, np.append(w * y, label))
             pair.append(isotonic_regression(events / weight, weights=weight).x[distinct == s][0])
@@ -24,9 +23,7 @@ def brute_force(scores, y, w, test):
 def places(scores):
     """Every training score, a point in every gap, and one beyond either end."""
     distinct = np.unique(scores)
-    return np.concatenate(
-        [[distinct[0] - 1], distinct, (distinct[1:] + distinct[:-1]) / 2, [distinct[-1] + 1]]
-    )
+    return np.r_[distinct[0] - 1, distinct, (distinct[1:] + distinct[:-1]) / 2, distinct[-1] + 1]
 
 
 def sample(name, n, rng):
@@ -60,16 +57,14 @@ def test_agrees_with_fitting_anew(name, weights):
         "of many orders": 10.0 ** rng.uniform(-3, 6, 200),
     }[weights]
     test = places(s)
-    calibrator = VennAbersCalibrator().fit(s, y, None if weights == "none" else w)
-    found = calibrator.predict_interval(test)
+    found = VennAbersCalibrator().fit(s, y, None if weights == "none" else w).predict_interval(test)
     np.testing.assert_allclose(found, brute_force(s, y, w, test), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_merged_probability_has_the_least_regret(loss):
     """The two regrets are equal at the merged value, so that moving it makes one of them worse."""
-    rng = np.random.default_rng(3)
-    s, y = sample("plain", 60, rng)
+    s, y = sample("plain", 60, np.random.default_rng(3))
     # between the ends, where a regret may be infinite
     test = np.linspace(-0.5, 0.5, 20)
     calibrator = VennAbersCalibrator(loss=loss).fit(s, y)
@@ -80,21 +75,17 @@ def test_merged_probability_has_the_least_regret(loss):
             return np.maximum(np.log(upper / q), np.log((1 - lower) / (1 - q)))
         return np.maximum((1 - q) ** 2 - (1 - upper) ** 2, q**2 - lower**2)
 
-    grid = np.linspace(1e-4, 1 - 1e-4, 4000)
-    best = np.min([regret(q) for q in grid], axis=0)
+    best = np.min([regret(q) for q in np.linspace(1e-4, 1 - 1e-4, 4000)], axis=0)
     assert (regret(p) <= best + 1e-12).all()
     assert (regret(p) >= best - 1e-3).all()
     assert ((lower < p) & (p < upper)).all()
 
 
 def test_steps_are_kept_once():
-    rng = np.random.default_rng(4)
-    s, y = sample("plain", 20_000, rng)
+    s, y = sample("plain", 20_000, np.random.default_rng(4))
     calibrator = VennAbersCalibrator().fit(s, y)
-    for thresholds, values in (
-        (calibrator.lower_thresholds_, calibrator.lower_values_),
-        (calibrator.upper_thresholds_, calibrator.upper_values_),
-    ):
+    for side in ("lower", "upper"):
+        thresholds, values = (getattr(calibrator, f"{side}_{what}_") for what in ("thresholds", "values"))
         assert values.shape[0] == thresholds.shape[0] + 1
         assert (np.diff(thresholds) > 0).all()
         assert (np.diff(values) > 0).all()
@@ -105,8 +96,7 @@ def test_steps_are_kept_once():
 def test_pairs_of_each_class_against_the_rest():
     rng = np.random.default_rng(3)
     proba, new = rng.dirichlet(np.ones(3), 40), rng.dirichlet(np.ones(3), 7)
-    y = np.arange(40) % 3
-    weight = rng.integers(1, 4, 40).astype(float)
+    y, weight = np.arange(40) % 3, rng.integers(1, 4, 40).astype(float)
     calibrator = OneVsRestCalibrator(VennAbersCalibrator()).fit(proba, np.array(["a", "b", "c"])[y], weight)
     lower, upper = calibrator.predict_interval(new)
     assert lower.shape == upper.shape == (7, 3)

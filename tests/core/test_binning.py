@@ -13,11 +13,8 @@ from sklearn_calib._core._grouping import GroupedOutcomes
 @pytest.mark.parametrize("n_bins", [1, 3, 7, 10, 15, 49, 100, 1000])
 def test_edges_decide(n_bins):
     edges = np.arange(n_bins + 1) / n_bins
-    p = np.unique(
-        np.concatenate(
-            [edges, np.nextafter(edges[1:], 0), np.nextafter(edges[:-1], 1), np.linspace(0, 1, 997)]
-        )
-    )
+    near = np.nextafter(edges[1:], 0), np.nextafter(edges[:-1], 1)
+    p = np.unique(np.concatenate([edges, *near, np.linspace(0, 1, 997)]))
     expected = np.minimum(np.searchsorted(edges, p, side="right") - 1, n_bins - 1)
     np.testing.assert_array_equal(_binning.uniform_bins(p, n_bins), expected)
 
@@ -41,10 +38,9 @@ def test_starts_are_where_the_bin_changes(n, weights):
     }[weights]
     grouped = GroupedOutcomes(np.sort(rng.random(n)), w, np.zeros(n))
     for n_bins in (1, 2, 3, 10, 15, 49, n, 4 * n, 1000):
-        for strategy, index in (
-            ("quantile", _binning.quantile_bins(grouped.weight, n_bins)),
-            ("uniform", _binning.uniform_bins(grouped.prob, n_bins)),
-        ):
+        for strategy in ("quantile", "uniform"):
+            place = grouped.weight if strategy == "quantile" else grouped.prob
+            index = getattr(_binning, f"{strategy}_bins")(place, n_bins)
             expected = [0, *(np.flatnonzero(np.diff(index)) + 1)]
             np.testing.assert_array_equal(_binning.bin_starts(grouped, n_bins, strategy), expected)
 
@@ -141,15 +137,8 @@ def test_edges_are_exact_and_increasing_at_every_precision(precision):
 @pytest.mark.parametrize(("lower", "upper"), [(0, 0), (3, 3), (3, 300), (300, 3), (300, 300), (0, 300)])
 def test_predictions_together_take_the_bins_that_each_takes_alone(lower, upper):
     grid, rng = _binning.OctaveBins(14), np.random.default_rng(2)
-    p = np.concatenate(
-        (
-            rng.uniform(0.01, 0.99, 300),
-            2.0 ** -rng.uniform(8, 60, lower),
-            1 - 2.0 ** -rng.uniform(8, 60, upper),
-            np.zeros(lower // 3),
-            np.ones(upper // 3),
-        )
-    )
+    middle, low, high = rng.uniform(0.01, 0.99, 300), rng.uniform(8, 60, lower), rng.uniform(8, 60, upper)
+    p = np.concatenate((middle, 2.0**-low, 1 - 2.0**-high, np.zeros(lower // 3), np.ones(upper // 3)))
     rng.shuffle(p)
     one_by_one = [located(grid, p[row : row + 1]) for row in range(p.shape[0])]
     expected = [np.concatenate(alone) for alone in zip(*one_by_one, strict=True)]

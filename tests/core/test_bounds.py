@@ -94,12 +94,10 @@ def test_extreme_confidences_stay_on_the_safe_side(base_rate):
 
 def deviation_over_intervals(t, low, high):
     """Largest |(P_n - P)(J)| over intervals J within [low, high], for a sorted uniform sample t of [0, 1]."""
-    n = t.shape[0]
-    inside = t[(t > low) & (t <= high)]
+    n, inside = t.shape[0], t[(t > low) & (t <= high)]
     counts = np.arange(inside.shape[0] + 1) / n
     before = counts[:-1] - (inside - low)
-    after = counts[1:] - (inside - low)
-    walk = np.concatenate([[0.0], before, after, [counts[-1] - (high - low)]])
+    walk = np.concatenate([[0.0], before, counts[1:] - (inside - low), [counts[-1] - (high - low)]])
     return walk.max() - walk.min()
 
 
@@ -109,13 +107,11 @@ def test_margin_covers_the_deviation_of_samples(base_rate):
     rng = np.random.default_rng(0)
     n, draws = 1500, 700
     margin = _bounds.cutoff_bound(n, 0.9, base_rate=base_rate)
-    sure = _bounds.cutoff_bound(n, 0.9, "dkw")
-    sums = []
+    sure, sums = _bounds.cutoff_bound(n, 0.9, "dkw"), []
     for _ in range(draws):
         t = np.sort(rng.random(n))
         sums.append(deviation_over_intervals(t, 0.0, base_rate) + deviation_over_intervals(t, base_rate, 1.0))
-    error = math.sqrt(0.09 / draws)
-    assert np.mean(np.array(sums) > margin) == pytest.approx(0.1, abs=4 * error)
+    assert np.mean(np.array(sums) > margin) == pytest.approx(0.1, abs=4 * math.sqrt(0.09 / draws))
     assert np.mean(np.array(sums) > sure) < 0.1
 
 
@@ -130,6 +126,5 @@ def test_margins_are_those_of_the_formulas():
 
 
 def test_effective_size():
-    assert effective_size(np.array([1.0, 0.0, 3.0])) == 4
-    assert effective_size(np.array([0.5, 0.5])) == 2
+    assert (effective_size(np.array([1.0, 0.0, 3.0])), effective_size(np.array([0.5, 0.5]))) == (4, 2)
     assert effective_size(np.array([0.5, 1.5])) == pytest.approx(4 / 2.5)

@@ -12,8 +12,7 @@ EDGES = [0.0, 5e-324, 1e-310, 2.2e-308, 1e-16, 0.5 - 2**-54, 0.5, 0.5 + 2**-53, 
 def sample(seed):
     rng = np.random.default_rng(seed)
     p = np.concatenate([rng.random(50), rng.integers(0, 5, 50) / 4, np.repeat(EDGES, 3)])
-    y = rng.integers(0, 2, p.shape[0])
-    order = rng.permutation(p.shape[0])
+    y, order = rng.integers(0, 2, p.shape[0]), rng.permutation(p.shape[0])
     return y[order], p[order], rng.integers(1, 4, p.shape[0]).astype(float)
 
 
@@ -26,8 +25,7 @@ def test_groups(seed, weighted):
     values = sorted(set(p.tolist()))
     assert grouped.prob.tolist() == values
     for value, total, positives in zip(values, grouped.weight, grouped.positives, strict=True):
-        assert total == weight[p == value].sum()
-        assert positives == (weight * y)[p == value].sum()
+        assert (total, positives) == (weight[p == value].sum(), (weight * y)[p == value].sum())
     np.testing.assert_allclose(grouped.residual, grouped.positives - grouped.weight * grouped.prob)
     assert grouped.total == weight.sum()
 
@@ -37,16 +35,10 @@ def test_rows_in_order_are_grouped_as_any_others():
     prob = np.sort(rng.random(50))
     prob[0] = -0.0
     # each prediction once or twice, as a summary has them
-    for p in (
-        prob,
-        np.repeat(prob, rng.integers(1, 3, 50)),
-        np.array([0.5]),
-        np.array([0.5, 0.5]),
-        np.array([0.1, 0.3, 0.2, 0.4]),
-    ):
+    for p in (prob, np.repeat(prob, rng.integers(1, 3, 50)), [0.5], [0.5, 0.5], [0.1, 0.3, 0.2, 0.4]):
+        p = np.array(p)
         y, w = rng.integers(0, 2, p.shape[0]), rng.random(p.shape[0])
-        first = group_outcomes(y, p, w)
-        order = rng.permutation(p.shape[0])
+        first, order = group_outcomes(y, p, w), rng.permutation(p.shape[0])
         second = group_outcomes(y[order], p[order], w[order])
         for name in ("prob", "weight", "positives"):
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
@@ -79,11 +71,9 @@ SCORES = {
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_groups_of_any_scores(name, weighted):
-    scores = SCORES[name]
-    rng = np.random.default_rng(0)
+    scores, rng = SCORES[name], np.random.default_rng(0)
     y, w = rng.integers(0, 2, scores.shape[0]), rng.integers(1, 4, scores.shape[0]).astype(float)
-    before = scores.copy()
-    grouped = group_scores(y, scores, w if weighted else None)
+    before, grouped = scores.copy(), group_scores(y, scores, w if weighted else None)
     mass = w if weighted else np.ones_like(scores)
     values, index = np.unique(scores + 0.0, return_inverse=True)
     np.testing.assert_array_equal(grouped.prob, values)

@@ -21,8 +21,7 @@ def by_heap(values, weights):
                 heapq.heappush(heap, (breakpoint_, change - surplus))
             surplus -= change
         top[i] = -heap[0][0]
-    fit = np.minimum.accumulate(top[::-1])[::-1]
-    return float(weights @ np.abs(values - fit))
+    return float(weights @ np.abs(values - np.minimum.accumulate(top[::-1])[::-1]))
 
 
 def by_enumeration(values, weights):
@@ -44,8 +43,7 @@ def test_agrees_with_a_heap():
     for seed in range(24):
         rng = np.random.default_rng(seed)
         m = int(rng.integers(1, 120))
-        noise = rng.normal(size=m)
-        drift = rng.choice([0.0, 0.2, 2.0]) * np.arange(m)
+        noise, drift = rng.normal(size=m), rng.choice([0.0, 0.2, 2.0]) * np.arange(m)
         walk = np.cumsum(noise) if seed % 3 else noise.round(1)
         values = np.abs(walk + drift) if seed % 2 else np.clip(walk + drift, 0.0, 3.0)
         weights = rng.random(m) ** 3 * 10.0 ** rng.integers(-3, 4)
@@ -56,8 +54,7 @@ def test_agrees_with_a_heap():
 def test_long_walks():
     rng = np.random.default_rng(0)
     for drift in (0.0, 0.05, 1.0, -1.0):
-        values = np.abs(np.cumsum(rng.normal(drift, 1.0, 8000)))
-        weights = rng.random(8000)
+        values, weights = np.abs(np.cumsum(rng.normal(drift, 1.0, 8000))), rng.random(8000)
         assert monotone_distance(values, weights) == pytest.approx(by_heap(values, weights), rel=1e-10)
 
 

@@ -8,8 +8,7 @@ from tests._references import holm
 
 
 def test_by_hand():
-    pvalues = np.array([0.01, 0.04, 0.03, 0.005])
-    assert adjust_pvalues(pvalues) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_pvalues(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert adjust_pvalues(np.array([0.5, 0.9])).tolist() == [1, 1]
     assert adjust_pvalues(np.empty(0)).tolist() == []
 

@@ -24,8 +24,7 @@ def bin_of(p, n_bins):
 def naive_statistic(y, p, n_bins):
     """T by a double loop over pairs of rows."""
     bins = [bin_of(value, n_bins) for value in p]
-    size = {b: bins.count(b) for b in bins}
-    total = 0.0
+    size, total = {b: bins.count(b) for b in bins}, 0.0
     for i, j in itertools.permutations(range(len(p)), 2):
         if bins[i] == bins[j]:
             total += (y[i] - p[i]) * (y[j] - p[j]) / size[bins[i]]
@@ -71,25 +70,14 @@ def sums_by_level(y, p, w, level):
     """The fields of ``as_array`` but for the covariance, by sorting and numpy sums, for larger samples."""
     n, v = w.sum(), p * (1 - p)
     m = v * (1 - 2 * p)
-    bin_of = np.minimum(np.floor(p * 2.0**level), 2.0**level - 1)
-    _, label = np.unique(bin_of, return_inverse=True)
-    size, s, q, a, v2, v3, b, b2 = (
-        np.bincount(label, w * term)
-        for term in (np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2)
-    )
-    weight = a**2 - v2
-    kappa = 4 * (b**2 - b2) + 8 * (a**3 - 3 * a * v2 + 2 * v3)
-    shared = size > 1
-    return np.array(
-        [
-            np.sum((s**2 - q)[shared] / size[shared]) / n,
-            2 * np.sum(weight[shared] / size[shared] ** 2) / n**2,
-            np.sum(kappa[shared] / size[shared] ** 3) / n**3,
-            size[shared].sum(),
-            np.sum(weight[shared] / size[shared] ** 2) ** 2
-            / max(2 * np.sum(weight[shared] / size[shared] ** 4), 1e-300),
-        ]
-    )
+    _, label = np.unique(np.minimum(np.floor(p * 2.0**level), 2.0**level - 1), return_inverse=True)
+    terms = np.ones_like(p), y - p, (y - p) ** 2, v, v**2, v**3, m, m**2
+    size, s, q, a, v2, v3, b, b2 = (np.bincount(label, w * term) for term in terms)
+    weight, kappa = a**2 - v2, 4 * (b**2 - b2) + 8 * (a**3 - 3 * a * v2 + 2 * v3)
+    size, s, q, weight, kappa = (each[size > 1] for each in (size, s, q, weight, kappa))
+    pairs = np.sum(weight / size**2)
+    moments = [np.sum((s**2 - q) / size) / n, 2 * pairs / n**2, np.sum(kappa / size**3) / n**3]
+    return np.array([*moments, size.sum(), pairs**2 / max(2 * np.sum(weight / size**4), 1e-300)])
 
 
 KINDS = ["uniform", "crowded", "rounded", "small", "ends"]
@@ -105,14 +93,10 @@ def test_blocks_and_refinement(n, kind):
         "crowded": lambda: np.where(rng.random(n) < 0.5, 0.7 + 1e-6 * rng.random(n), rng.random(n)),
         "rounded": lambda: np.round(rng.random(n), 4),
         "small": lambda: 1e-3 * rng.random(n),
-        "ends": lambda: np.concatenate(
-            (np.zeros(n // 3), np.ones(n // 3), 1 - 10 ** (-9 * rng.random(n // 3)))
-        ),
+        "ends": lambda: np.append(np.repeat([0.0, 1.0], n // 3), 1 - 10 ** (-9 * rng.random(n // 3))),
     }[kind]()
     y = (rng.random(n) < p).astype(np.int64)
-    levels = 30
-    moments = dyadic_moments(group_outcomes(y, p), levels)
-    found = np.delete(as_array(moments), 3, axis=0)
+    found = np.delete(as_array(dyadic_moments(group_outcomes(y, p), 30)), 3, axis=0)
     for level in (1, 2, 7, 12, 13, 16, 17, 18, 19, 22, 26, 30):
         expected = sums_by_level(y, p, np.ones(n), level)
         scale = np.array([np.sqrt(expected[1]), expected[1], expected[1] ** 1.5, 1, expected[4]])
@@ -130,8 +114,7 @@ def test_nothing_shared_is_exactly_zero():
 
 
 def test_one_row_has_no_pair():
-    one = dyadic_moments(group_outcomes(np.array([1]), np.array([0.3])), 3)
-    assert (as_array(one) == 0).all()
+    assert (as_array(dyadic_moments(group_outcomes(np.array([1]), np.array([0.3])), 3)) == 0).all()
 
 
 def test_finest_bins_separate_what_floats_can():
@@ -140,8 +123,7 @@ def test_finest_bins_separate_what_floats_can():
     # bins of width 2**-52 hold the neighbors of 1/2, and those of 1
     assert moments.n_paired[-1] == 4
     p = np.array([0.5, 0.5 + 2.0**-30, 0.75, 0.75 + 2.0**-40])
-    moments = dyadic_moments(group_outcomes(np.array([1, 0, 1, 0]), p), 45)
-    expected = []
+    moments, expected = dyadic_moments(group_outcomes(np.array([1, 0, 1, 0]), p), 45), []
     for level in range(1, 46):
         counts = np.unique([bin_of(x, 2**level) for x in p], return_counts=True)[1]
         expected.append(counts[counts > 1].sum())
@@ -152,15 +134,13 @@ def test_finest_bins_separate_what_floats_can():
 def plain_statistics(grouped, positives, center, level):
     """T of one sample in 2**level bins around ``center``: eq. (6) of the paper, a loop over bins."""
     prob, weight = grouped.prob, grouped.weight
-    bin_of = np.minimum((prob * 2**level).astype(int), 2**level - 1)
-    total = 0.0
+    bin_of, total = np.minimum((prob * 2**level).astype(int), 2**level - 1), 0.0
     for bin_ in np.unique(bin_of):
         inside = bin_of == bin_
         rows = weight[inside].sum()
         if rows > 1:
             y, w, c = positives[inside], weight[inside], center[inside]
-            s = np.sum(y - w * c)
-            q = np.sum(y * (1 - c) ** 2 + (w - y) * c**2)
+            s, q = np.sum(y - w * c), np.sum(y * (1 - c) ** 2 + (w - y) * c**2)
             total += (s * s - q) / rows
     return total / weight.sum()
 
@@ -215,8 +195,7 @@ def plain_cell(z, m):
 
 
 def same_partition(first, second):
-    pairs = set(zip(first, second, strict=True))
-    return len(pairs) == len(set(first)) == len(set(second))
+    return len(set(zip(first, second, strict=True))) == len(set(first)) == len(set(second))
 
 
 def test_cells_are_those_of_the_definition():
@@ -238,8 +217,7 @@ def test_finer_cells_lie_in_coarser_ones():
     z = np.random.default_rng(2).dirichlet(np.ones(4), 5000)
     coarse, fine = alcoves(z, 3), alcoves(z, 6)
     assert len(set(zip(coarse.tolist(), fine.tolist(), strict=True))) == len(set(fine.tolist()))
-    among = shared_alcoves(z, 3).rows
-    direct, refined = shared_alcoves(z, 6), shared_alcoves(z, 6, among)
+    direct, refined = shared_alcoves(z, 6), shared_alcoves(z, 6, shared_alcoves(z, 3).rows)
     assert sorted(direct.rows.tolist()) == sorted(refined.rows.tolist())
     assert sorted(direct.count.tolist()) == sorted(refined.count.tolist())
 
@@ -249,8 +227,7 @@ def test_faces_and_corners_belong_to_the_simplex():
     code = alcoves(z, 2)
     assert code[2] == code[3]
     # a single whole number: a corner and a row inside, fractional parts in the same order
-    inside = np.array([[0.5, 0.3, 0.2]])
-    assert alcoves(z[:1], 1) == alcoves(inside, 1)
+    assert alcoves(z[:1], 1) == alcoves(np.array([[0.5, 0.3, 0.2]]), 1)
     # no cell beyond the last whole number
     everything = alcoves(np.vstack((z, np.random.default_rng(0).dirichlet(np.ones(3), 1000))), 2)
     assert np.unique(everything).shape == (4,)
@@ -259,6 +236,5 @@ def test_faces_and_corners_belong_to_the_simplex():
 def test_cells_of_one_row_are_left_out():
     z = np.array([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.91, 0.05, 0.04]])
     cells = shared_alcoves(z, 4)
-    assert sorted(cells.rows.tolist()) == [0, 2]
-    assert cells.count.tolist() == [2]
+    assert (sorted(cells.rows.tolist()), cells.count.tolist()) == ([0, 2], [2])
     assert shared_alcoves(z[:2], 4).rows.shape == (0,)

@@ -11,12 +11,9 @@ from sklearn_calib._core._newton import fit_logistic, log_likelihood
 
 def slow_gradient(theta, columns, weight, positives, penalty, center, offset):
     """Return the derivatives of the penalized loss, and the sizes of their terms."""
-    z = [
-        o + fsum(t * x for t, x in zip(theta, row, strict=True))
-        for o, row in zip(offset, columns.T, strict=True)
-    ]
-    p = [1 / (1 + exp(-a)) if a > 0 else exp(a) / (1 + exp(a)) for a in z]
-    out = []
+    sums = [fsum(t * x for t, x in zip(theta, row, strict=True)) for row in columns.T]
+    z = [o + value for o, value in zip(offset, sums, strict=True)]
+    p, out = [1 / (1 + exp(-a)) if a > 0 else exp(a) / (1 + exp(a)) for a in z], []
     for j, (t, penal, c) in enumerate(zip(theta, penalty, center, strict=True)):
         terms = [(w * q - s) * x for w, q, s, x in zip(weight, p, positives, columns[j], strict=True)]
         out.append((fsum(terms) + penal * (t - c), fsum(map(abs, terms)) + penal))
@@ -100,9 +97,8 @@ def test_columns_may_be_a_function_and_many_observations_in_any_order():
     parts = fit_logistic(lambda rows: columns[:, rows], weight, positives, start=start, offset=offset).coef
     np.testing.assert_array_equal(parts, fit)
     order = np.random.default_rng(0).permutation(30_000)
-    mixed = fit_logistic(
-        columns[:, order], weight[order], positives[order], start=start, offset=offset[order]
-    )
+    given = {"start": start, "offset": offset[order]}
+    mixed = fit_logistic(columns[:, order], weight[order], positives[order], **given)
     np.testing.assert_allclose(mixed.coef, fit, rtol=1e-8)
 
 

@@ -27,8 +27,7 @@ def all_positives(grouped, n_draws, seed=0, **options):
 @pytest.mark.parametrize("grouped", [SINGLE, LIGHT, HEAVY], ids=["single", "light", "heavy"])
 def test_positives_are_binomial(grouped):
     n = 8000
-    drawn = all_positives(grouped, n)
-    mean = grouped.weight * grouped.prob
+    drawn, mean = all_positives(grouped, n), grouped.weight * grouped.prob
     variance = mean * (1 - grouped.prob)
     assert drawn.shape == (grouped.prob.shape[0], n)
     assert (drawn >= 0).all()
@@ -72,8 +71,7 @@ def test_redrawn_samples(grouped):
 
 def test_pvalue_by_hand():
     draws = np.array([0.0, 1.0, 2.0, 3.0])
-    assert _null.monte_carlo_pvalue(5.0, draws) == 1 / 5
-    assert _null.monte_carlo_pvalue(2.0, draws) == 3 / 5
+    assert (_null.monte_carlo_pvalue(5.0, draws), _null.monte_carlo_pvalue(2.0, draws)) == (1 / 5, 3 / 5)
     assert _null.monte_carlo_pvalue(2.0 + 1e-12, draws) == 3 / 5
     assert _null.monte_carlo_pvalue(2.01, draws) == 2 / 5
     assert _null.monte_carlo_pvalue(2.01, draws, atol=0.02) == 3 / 5
@@ -113,8 +111,7 @@ def test_design_is_a_sum_over_samples(name):
         assert grouped.positives[g] == pytest.approx(sum(sample.w[rows] * sample.y[rows]))
         if name not in ("classes", "raked"):
             assert grouped.variance[g] == pytest.approx(sum(w**2 * prob * (1 - prob) for w in sample.w[rows]))
-    parts = grouped.pooled(np.array([0, 2, 5])), grouped.uncertain()
-    for part in parts:
+    for part in (grouped.pooled(np.array([0, 2, 5])), grouped.uncertain()):
         assert part.variance.shape == part.prob.shape
         expected = part.design.weighted_sums(part.design.count, part.design.positives)[0]
         np.testing.assert_allclose(part.weight, expected)
@@ -124,8 +121,7 @@ def test_design_is_a_sum_over_samples(name):
 def test_draws_of_a_design_weigh_each_sample(name):
     sample, grouped = designed(name)
     count, positives = joined(_null.draw_null(grouped, 2000, np.random.default_rng(0)))
-    cells = grouped.samples
-    drawn = all_positives(cells, 2000)
+    drawn = all_positives(grouped.samples, 2000)
     c0, c1 = (1.0, 1.0) if sample.class_weights is None else sample.class_weights
     # every cell, weighted, added to its prediction
     expected, weight = np.zeros((2, grouped.prob.shape[0], 2000))
@@ -137,8 +133,7 @@ def test_draws_of_a_design_weigh_each_sample(name):
     np.testing.assert_allclose(np.broadcast_to(count, weight.shape), weight)
     if name != "clusters":
         residual = positives - count * grouped.prob[:, np.newaxis]
-        error = np.sqrt(grouped.variance / 2000)
-        np.testing.assert_array_less(np.abs(residual.mean(axis=1)), 4.5 * error)
+        np.testing.assert_array_less(np.abs(residual.mean(axis=1)), 4.5 * np.sqrt(grouped.variance / 2000))
         np.testing.assert_allclose(residual.var(axis=1), grouped.variance, rtol=0.2)
 
 
@@ -148,8 +143,7 @@ def test_resampled_designs_keep_weight_and_outcome_together(name):
     n = 1500
     for truth in (None, np.full(grouped.prob.shape, 0.5)):
         count, positives = joined(_null.draw_outcomes(grouped, n, np.random.default_rng(0), truth=truth))
-        prob = grouped.prob if truth is None else truth
-        residual = (positives - count * prob[:, np.newaxis]).sum(axis=0)
+        residual = (positives - count * (grouped.prob if truth is None else truth)[:, np.newaxis]).sum(axis=0)
         assert abs(residual.mean()) < 4.5 * residual.std() / np.sqrt(n)
     count, positives = joined(_null.bootstrap_counts(grouped, n, np.random.default_rng(0)))
     for found, own in ((count, grouped.weight), (positives, grouped.positives)):
@@ -189,8 +183,7 @@ def test_weights_by_class_correct_the_probabilities():
         y = (rows == 0).astype(int)
         some = check_binary(y, TIED[rows], np.where(y == 1, 1.0, 5.0), 1, weights="sampling")
         assert (some.class_weights is not None) == known
-    labels = np.arange(30) % 3
-    proba = np.random.default_rng(2).dirichlet(np.ones(3), 30)
+    labels, proba = np.arange(30) % 3, np.random.default_rng(2).dirichlet(np.ones(3), 30)
     several = check_class_sample(labels, proba, np.array([1.0, 2.0, 5.0])[labels], weights="sampling")
     expected = proba / np.array([1.0, 2.0, 5.0])
     np.testing.assert_allclose(as_sampled(several).p, expected / expected.sum(axis=1, keepdims=True))

@@ -12,8 +12,7 @@ from sklearn_calib._core._smoothing import LogitPositions, coefficients_of_masse
 def test_coefficients_are_sums_of_cosines(n, s):
     # many repetitions of few predictions, both ends among them, cost little to sum
     rng = np.random.default_rng(7)
-    p = np.append(rng.random(98), (0.0, 1.0))
-    index = rng.integers(0, 100, n)
+    p, index = np.append(rng.random(98), (0.0, 1.0)), rng.integers(0, 100, n)
     y = rng.integers(0, 2, n)
     both = np.stack((np.bincount(index, 1 - y, 100), np.bincount(index, y, 100)))
     x = LogitPositions(p[index], -40.0, 80.0)

@@ -25,9 +25,7 @@ def distorted(p, distortion, strength, periods):
 
 #: Distortions with their default strengths, and with others.
 DISTORTED = [("none", 0.0, {}), ("slope", 0.5, {}), ("shift", 0.5, {}), ("sine", 0.15, {})]
-DISTORTED += [
-    (name, strength, {"strength": strength}) for name, strength in (("slope", 2.0), ("shift", -1.5))
-]
+DISTORTED += [("slope", 2.0, {"strength": 2.0}), ("shift", -1.5, {"strength": -1.5})]
 DISTORTED.append(("sine", 0.4, {"strength": 0.4, "periods": 5}))
 
 
@@ -56,8 +54,7 @@ def test_outcomes_follow_the_truth(distribution, distortion):
     order = np.argsort(data.true_proba, kind="stable")
     for rows in [*np.array_split(order, 20), order]:
         q = data.true_proba[rows]
-        spread = np.sqrt((q * (1 - q)).sum())
-        assert abs(data.y_true[rows].sum() - q.sum()) <= 4 * spread + 1e-9
+        assert abs(data.y_true[rows].sum() - q.sum()) <= 4 * np.sqrt((q * (1 - q)).sum()) + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -128,11 +125,9 @@ def test_discrete_forecasts_have_the_given_frequencies_and_shares():
         assert stats.binomtest(int(rows.sum()), 6000, share).pvalue > 0.001
         assert stats.binomtest(int(data.y_true[rows].sum()), int(rows.sum()), frequency).pvalue > 0.001
     assert data.true_ece == pytest.approx(np.abs(data.true_proba - data.y_proba).mean())
-    one = make_discrete_forecasts(5, [0.5], [1.0])
-    assert one.y_true.tolist() == [1] * 5
-    assert str(make_forecasts(40, distortion="sine", periods=4)).startswith(
-        "40 forecasts: uniform, sine 0.15, 4 periods\nbase rate"
-    )
+    assert make_discrete_forecasts(5, [0.5], [1.0]).y_true.tolist() == [1] * 5
+    text = str(make_forecasts(40, distortion="sine", periods=4))
+    assert text.startswith("40 forecasts: uniform, sine 0.15, 4 periods\nbase rate")
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
@@ -144,8 +139,7 @@ def test_multiclass_truth_is_the_forecast_at_another_temperature(temperature, n_
     for p, q in zip(data.y_proba, data.true_proba, strict=True):
         repaired = p ** (1 / temperature)
         np.testing.assert_allclose(repaired / repaired.sum(), q, rtol=1e-9)
-    assert data.y_true.dtype == np.int64
-    assert set(data.y_true.tolist()) == set(range(n_classes))
+    assert (data.y_true.dtype, set(data.y_true.tolist())) == (np.int64, set(range(n_classes)))
 
 
 @pytest.mark.parametrize("concentration", [0.05, 1.0, 4.0])
@@ -154,8 +148,7 @@ def test_multiclass_labels_and_probabilities_follow_their_distributions(concentr
     q = data.true_proba
     for k in range(3):
         assert stats.kstest(q[:, k], stats.beta(concentration, 2 * concentration).cdf).pvalue > 0.001
-        order = np.argsort(q[:, k], kind="stable")
-        for rows in np.array_split(order, 5):
+        for rows in np.array_split(np.argsort(q[:, k], kind="stable"), 5):
             spread = np.sqrt((q[rows, k] * (1 - q[rows, k])).sum())
             assert abs((data.y_true[rows] == k).sum() - q[rows, k].sum()) <= 4 * spread + 1e-2
 

@@ -12,8 +12,7 @@ from tests._data import outside_data
 def test_every_day_of_two_years_once():
     flares = load_solar_flares()
     np.testing.assert_array_equal(flares.date, np.arange("2016-01-01", "2018-01-01", dtype="datetime64[D]"))
-    assert flares.y_true.dtype == np.int64
-    assert set(flares.y_true.tolist()) == {0, 1}
+    assert (flares.y_true.dtype, set(flares.y_true.tolist())) == (np.int64, {0, 1})
     assert flares.y_true.sum() == 188
     assert flares.y_proba.shape == flares.y_true.shape == (731,)
     assert ((flares.y_proba > 0) & (flares.y_proba <= 1)).all()
@@ -29,8 +28,7 @@ def test_published_values():
 
 
 def test_shipped_columns_are_those_of_the_source():
-    source = outside_data("solar_flares", "SF.FC.C1.csv")
-    flares = load_solar_flares()
+    source, flares = outside_data("solar_flares", "SF.FC.C1.csv"), load_solar_flares()
     with source.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [str(day) for day in flares.date] == [row["VALID_DATE"] for row in rows]

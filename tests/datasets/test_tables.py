@@ -12,8 +12,7 @@ from tests._data import outside_data
 
 def test_german_credit():
     credit = load_german_credit()
-    assert credit.X.shape == (1000, 20)
-    assert (credit.y.sum(), credit.y.dtype) == (300, np.int64)
+    assert (credit.X.shape, credit.y.sum(), credit.y.dtype) == ((1000, 20), 300, np.int64)
     assert credit.is_categorical.sum() == 13
     assert credit.date is None
     assert credit.column("credit_amount")[:2].tolist() == [1169, 5951]
@@ -35,8 +34,7 @@ def test_german_credit_is_that_of_the_source():
 
 def test_bank_marketing():
     bank = load_bank_marketing()
-    assert bank.X.shape == (7536, 6)
-    assert bank.y.sum() == 881
+    assert (bank.X.shape, bank.y.sum()) == ((7536, 6), 881)
     assert (np.diff(bank.date) >= np.timedelta64(0, "D")).all()
     assert (str(bank.date[0]), str(bank.date[-1])) == ("2008-05-05", "2010-11-17")
     assert bank.categories["contact"] == ("cellular", "telephone", "unknown")

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sklearn_calib import calibrators
+from sklearn_calib import calibrators as cal
 from sklearn_calib.export import from_json, to_json
 from tests.calibrators._registry import CALIBRATORS, once_a_class
 
@@ -33,9 +33,8 @@ def cases(fast):
 
 every_kind = cases(KINDS)
 #: Every class with two classes, and every kind of map with three.
-every_class = cases(
-    {f"{param.id}-2" for param in once_a_class(CALIBRATORS, slow={"auto"}) if not param.marks} | KINDS
-)
+first = {param.id for param in once_a_class(CALIBRATORS, slow={"auto"}) if not param.marks}
+every_class = cases({f"{name}-2" for name in first} | KINDS)
 
 
 @cache
@@ -55,8 +54,7 @@ def fitted(case, n_classes):
     """Return the calibrator of a case, and what its JSON document loads as."""
     calibrator = case.make().fit(*data(n_classes, case.log_odds))
     # coarse, for short tests; finer ones have tests of their own
-    tolerance = 1e-3
-    return calibrator, from_json(to_json(calibrator, tolerance=tolerance))
+    return calibrator, from_json(to_json(calibrator, tolerance=1e-3))
 
 
 def new_scores(case, n_classes, n):
@@ -66,22 +64,18 @@ def new_scores(case, n_classes, n):
         ends = [0.0, 1.0, 0.5, 1e-300, 1e-20, 1e-10, 1.0 - 1e-10, 1.0 - 2.0**-53]
         odds = np.linspace(-38.0, 38.0, n // 2)
         return np.concatenate([ends, data(2)[0][:200], rng.random(n // 2), 1.0 / (1.0 + np.exp(-odds))])
-    scores = np.vstack(
-        [rng.dirichlet([0.2, 0.3, 1.0], n), np.eye(3), [[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]]]
-    )
+    scores = np.vstack([rng.dirichlet([0.2, 0.3, 1.0], n), np.eye(3), [[0.5, 0.5, 0.0], [1 / 3] * 3]])
     return np.log(scores + 1e-12) if case.log_odds else scores
 
 
 #: Calibrators whose limit of probabilities matters after a model that votes.
 VOTED = {
-    "Platt": calibrators.PlattCalibrator(),
-    "temperature": calibrators.TemperatureCalibrator(),
-    "beta": calibrators.BetaCalibrator(),
-    "vector": calibrators.VectorScalingCalibrator(),
-    "structured matrix": calibrators.StructuredMatrixScalingCalibrator(),
-    "average": calibrators.LogAverageCalibrator(
-        [calibrators.PlattCalibrator(), calibrators.BetaCalibrator()]
-    ),
+    "Platt": cal.PlattCalibrator(),
+    "temperature": cal.TemperatureCalibrator(),
+    "beta": cal.BetaCalibrator(),
+    "vector": cal.VectorScalingCalibrator(),
+    "structured matrix": cal.StructuredMatrixScalingCalibrator(),
+    "average": cal.LogAverageCalibrator([cal.PlattCalibrator(), cal.BetaCalibrator()]),
 }
 
 

@@ -68,8 +68,7 @@ def test_schema_refuses_other_documents(schema):
 def test_a_document_of_the_first_version_is_read():
     loaded = from_json(FIRST.replace("FINGERPRINT", FIRST_FINGERPRINT))
     np.testing.assert_array_equal(loaded.transform([0.0, 1.5, 2.7, 3.5, 9.0]), [0.0, 0.25, 0.5, 0.75, 1.0])
-    assert loaded.predict([4.0]).tolist() == ["yes"]
-    assert loaded.n_knots_ == 4
+    assert (loaded.predict([4.0]).tolist(), loaded.n_knots_) == (["yes"], 4)
 
 
 FIRST_FINGERPRINT = "a64783041ed91bc05add97cb51f20c1bdc0004781c0e96abb65ca61e67b54b67"
@@ -85,8 +84,7 @@ def test_splines_deviate_by_no_more_than_the_tolerance_anywhere(link, tolerance)
     loaded = from_json(to_json(calibrator, tolerance=tolerance))
     knots = np.array(loaded.document["map"]["x"])
     fine = np.interp(np.arange(100 * knots.size) / 100.0, np.arange(knots.size), knots)
-    outside = [0.0, 1.0] if link == "logit" else [-1e100, 1e100, -1e5, 1e5, 1e20]
-    fine = np.append(fine, outside)
+    fine = np.append(fine, [0.0, 1.0] if link == "logit" else [-1e100, 1e100, -1e5, 1e5, 1e20])
     assert np.abs(loaded.transform(fine) - calibrator.transform(fine)).max() <= tolerance
     assert loaded.n_knots_ < 2.0 / np.sqrt(tolerance)
 
@@ -102,6 +100,9 @@ def test_jumps_lie_at_the_same_floats(calibrator):
     near = np.concatenate([edges, np.nextafter(edges, 0.0), np.nextafter(edges, 1.0)])
     np.testing.assert_array_equal(loaded.transform(near), calibrator.transform(near))
     assert loaded.document["tolerance"] == 0.0
+
+
+PLATT, STEPS = cal.PlattCalibrator(link="identity"), cal.IsotonicCalibrator(interpolation="step")
 
 
 def test_a_falling_map_stays_one():
@@ -120,14 +121,10 @@ def test_a_falling_map_stays_one():
         StreamingCalibrator(cal.IsotonicCalibrator()),
         StreamingCalibrator(cal.BetaCalibrator()),
         cal.LogAverageCalibrator([cal.HistogramBinningCalibrator(), Keeper(np.square)]),
-        cal.LogAverageCalibrator(
-            [cal.HistogramBinningCalibrator(), cal.IsotonicCalibrator(interpolation="step")]
-        ),
-        cal.LogAverageCalibrator([cal.PlattCalibrator(link="identity"), cal.IsotonicCalibrator()]),
+        cal.LogAverageCalibrator([cal.HistogramBinningCalibrator(), STEPS]),
+        cal.LogAverageCalibrator([PLATT, cal.IsotonicCalibrator()]),
         cal.LogAverageCalibrator([cal.IsotonicCalibrator(), cal.SplineCalibrator(link="identity")]),
-        cal.LogAverageCalibrator(
-            [cal.SplineCalibrator(link="identity"), cal.PlattCalibrator(link="identity")]
-        ),
+        cal.LogAverageCalibrator([cal.SplineCalibrator(link="identity"), PLATT]),
         cal.CertifiedCalibrator(FrozenEstimator(cal.IsotonicCalibrator().fit(*data(2)))),
     ],
     ids=lambda calibrator: type(calibrator).__name__,
@@ -135,8 +132,7 @@ def test_a_falling_map_stays_one():
 def test_calibrators_around_others_and_of_users_are_approximated(calibrator):
     scores, labels = data(2)
     calibrator.fit(scores, labels)
-    loaded = from_json(to_json(calibrator, tolerance=1e-5))
-    new = new_scores(None, 2, 4000)
+    loaded, new = from_json(to_json(calibrator, tolerance=1e-5)), new_scores(None, 2, 4000)
     assert np.abs(loaded.transform(new) - calibrator.transform(new)).max() <= 1e-5
 
 
@@ -160,8 +156,7 @@ def test_groups():
 def test_training_data_and_certificate_are_recorded(tmp_path):
     scores, labels = data(2)
     calibrator = cal.IsotonicCalibrator().fit(scores, labels)
-    certificate = calibrator.cutoff_certificate(random_state=0)
-    path = tmp_path / "map.json"
+    certificate, path = calibrator.cutoff_certificate(random_state=0), tmp_path / "map.json"
     text = to_json(calibrator, path, certificate=certificate, date="2026-01-31")
     loaded = from_json(path)
     assert loaded.document == json.loads(text)
@@ -184,21 +179,15 @@ def test_calibrated_classifier_with_one_member():
     scores, labels = data(2)
     X = np.column_stack([scores, 1.0 - scores])
     model = CalibratedClassifier(LogisticRegression(), cal.PlattCalibrator(), ensemble=False).fit(X, labels)
-    loaded = from_json(to_json(model))
-    bare = model.estimators_[0].predict_proba(X)
+    loaded, bare = from_json(to_json(model)), model.estimators_[0].predict_proba(X)
     np.testing.assert_allclose(loaded.predict_proba(bare), model.predict_proba(X), rtol=0, atol=1e-14)
     with pytest.raises(ValueError, match="Fit it with ensemble=False"):
         to_json(CalibratedClassifier(LogisticRegression(), cv=2).fit(X, labels))
 
 
 def test_scores_are_checked_as_those_of_the_calibrator():
-    for scores, match in [
-        ([0.1, np.nan], "NaN|nan"),
-        ([0.1, 1.5], "1.5"),
-        ([], "empty"),
-        (np.full((2, 3), 1 / 3), "3 columns"),
-    ]:
-        loaded = from_json(to_json(cal.PlattCalibrator().fit(*data(2))))
+    loaded, bad = from_json(to_json(cal.PlattCalibrator().fit(*data(2)))), [([0.1, np.nan], "NaN|nan")]
+    for scores, match in [*bad, ([0.1, 1.5], "1.5"), ([], "empty"), (np.full((2, 3), 1 / 3), "3 columns")]:
         with pytest.raises(ValueError, match=match):
             loaded.transform(np.asarray(scores))
 
@@ -315,6 +304,7 @@ def changed(**parts):
     return ExportedCalibrator(signed(json.loads(FIRST) | parts))
 
 
+CERTIFICATE = {"bound": 0.1, "method": "", "n_samples": 5, "note": ""}
 BETA = {"kind": "beta", "low": 2.0, "high": 2.0, "intercept": 0.5}
 
 
@@ -328,10 +318,7 @@ def test_numbers_and_texts_of_documents_are_checked():
         ({"training": {"n_samples": 5.0, "event_rate": 1.5, "date": None}}, "event_rate is out of range"),
         ({"training": {"n_samples": True, "event_rate": 0.5, "date": None}}, "n_samples is out of range"),
         ({"training": {"n_samples": 5.0, "event_rate": 0.5, "date": "\x1b[2J"}}, "date is no text"),
-        (
-            {"certificate": {"bound": 0.1, "confidence": 95, "method": "", "n_samples": 5, "note": ""}},
-            "confidence of the certificate is out of range",
-        ),
+        ({"certificate": {**CERTIFICATE, "confidence": 95}}, "confidence of the certificate is out of range"),
         ({"map": {"kind": "logistic", "slope": "1", "intercept": 0.0}}, "slope is not numeric"),
         ({"map": {"kind": "step", "edges": [0.5], "values": [False, True]}}, "values is not numeric"),
         ({"map": {**BETA, "floor": 0.6}}, "floor is out of range"),
@@ -353,8 +340,7 @@ def test_probabilities_are_clipped_at_the_limit_of_the_document(floor):
 @pytest.mark.parametrize("name", VOTED)
 def test_corners_at_the_limit(name):
     calibrator = VOTED[name].fit(*votes())
-    loaded = from_json(to_json(calibrator, tolerance=1e-5))
-    p = np.linspace(0.0, 1.0, 20_001)
+    loaded, p = from_json(to_json(calibrator, tolerance=1e-5)), np.linspace(0.0, 1.0, 20_001)
     found = np.abs(loaded.transform(p) - calibrator.transform(p)).max()
     assert found <= (loaded.document["tolerance"] or 1e-13)
     np.testing.assert_allclose(loaded.transform([0.0, 1.0]), loaded.transform([0.01, 0.99]), atol=1e-5)
@@ -417,13 +403,9 @@ def test_byte_order_marks_and_devices(tmp_path):
     zero, link = Path("/dev/zero"), tmp_path / "sketch.json"
     if zero.exists():
         link.symlink_to(zero)
-        for read, source in (
-            (from_json, zero),
-            (CalibrationRequirements.from_toml, zero),
-            (CalibrationSketch.load, link),
-        ):
+        for read in (from_json, CalibrationRequirements.from_toml, CalibrationSketch.load):
             with pytest.raises(ValueError, match="is a pipe or device with more than"):
-                read(source)
+                read(link)
 
 
 def test_loaded_calibrator_is_an_estimator():

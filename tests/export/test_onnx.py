@@ -23,7 +23,7 @@ pytestmark = [
     # skl2onnx and onnx call each other's old names
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-ACCURACY = {"float32": 1e-6, "float64": 1e-12}
+ACCURACY, DECISIONS = {"float32": 1e-6, "float64": 1e-12}, "decision_function"
 
 
 def run(model, **inputs):
@@ -59,7 +59,8 @@ def test_probabilities_are_clipped_at_the_limit_of_the_fit(name):
 def models(n_classes):
     logistic, svm = LogisticRegression(), LinearSVC(random_state=0)
     several = calibrators.VectorScalingCalibrator() if n_classes > 2 else calibrators.PlattCalibrator()
-    raw = calibrators.TemperatureCalibrator(link="identity")
+    temperature = calibrators.TemperatureCalibrator
+    raw = temperature(link="identity")
     return {
         "ensemble": CalibratedClassifier(logistic, several, cv=2),
         "single": CalibratedClassifier(logistic, calibrators.IsotonicCalibrator(), cv=2, ensemble=False),
@@ -68,12 +69,8 @@ def models(n_classes):
         "passthrough": CalibratedClassifier(logistic, "passthrough", cv=2),
         "pipeline_inside": CalibratedClassifier(make_pipeline(StandardScaler(), logistic), several, cv=2),
         "tail": make_pipeline(StandardScaler(), CalibratedClassifier(logistic, several, cv=2)),
-        "scorer": make_pipeline(
-            StandardScaler(), CrossFitScorer(logistic), calibrators.TemperatureCalibrator()
-        ),
-        "scorer_of_decisions": make_pipeline(
-            CrossFitScorer(logistic, response_method="decision_function"), raw
-        ),
+        "scorer": make_pipeline(StandardScaler(), CrossFitScorer(logistic), temperature()),
+        "scorer_of_decisions": make_pipeline(CrossFitScorer(logistic, response_method=DECISIONS), raw),
     }
 
 
@@ -84,8 +81,7 @@ def models(n_classes):
 )
 def test_pipelines(name, n_classes, dtype):
     X, y = make_classification(120, 5, n_informative=4, n_redundant=0, n_classes=n_classes, random_state=0)
-    X = X.astype(np.float32).astype(np.float64)
-    y = np.array(["no", "perhaps", "yes"])[y]
+    X, y = X.astype(np.float32).astype(np.float64), np.array(["no", "perhaps", "yes"])[y]
     model = models(n_classes)[name].fit(X, y)
     labels, proba = run(to_onnx(model, dtype=dtype), X=X.astype(dtype))
     assert np.abs(proba - model.predict_proba(X)).max() <= ACCURACY[dtype]
@@ -96,9 +92,8 @@ def test_approximated_members_keep_the_tolerance():
     X, y = make_classification(300, random_state=0)
     X = X.astype(np.float32).astype(np.float64)
     for average in ("probability", "log"):
-        model = CalibratedClassifier(
-            LogisticRegression(), calibrators.SplineCalibrator(), cv=2, average=average
-        ).fit(X, y)
+        spline = calibrators.SplineCalibrator()
+        model = CalibratedClassifier(LogisticRegression(), spline, cv=2, average=average).fit(X, y)
         _, proba = run(to_onnx(model, dtype="float64", tolerance=1e-4), X=X)
         assert np.abs(proba - model.predict_proba(X)).max() <= 1e-4
 
@@ -120,11 +115,9 @@ def test_groups(n_classes, labels, kind):
     calibrator = calibrators.GroupCalibrator(calibrators.TemperatureCalibrator())
     calibrator.fit(scores, y, groups=groups)
     columns = scores[:, np.newaxis] if n_classes == 2 else scores
-    _, proba = run(
-        to_onnx(calibrator, dtype="float64"), scores=columns, groups=groups[:, np.newaxis].astype(kind)
-    )
-    wanted = calibrator.predict_proba(scores, groups=groups)
-    np.testing.assert_allclose(proba, wanted, rtol=0, atol=1e-12)
+    inputs = {"scores": columns, "groups": groups[:, np.newaxis].astype(kind)}
+    _, proba = run(to_onnx(calibrator, dtype="float64"), **inputs)
+    np.testing.assert_allclose(proba, calibrator.predict_proba(scores, groups=groups), rtol=0, atol=1e-12)
 
 
 #: Scores that exceed [0, 1] by rounding, and by more.
@@ -150,10 +143,8 @@ def test_all_back_ends_clip_the_same_scores(calibrator):
     grouped = isinstance(calibrator, calibrators.GroupCalibrator)
     given = {"groups": np.array(["a", "b"])[np.arange(scores.size) % 2]} if grouped else {}
     calibrator.fit(scores, labels, **given)
-    group = np.array(["a"] * 6)
-    given = {"groups": group} if grouped else {}
-    wanted = calibrator.transform(np.array([0.0, 1.0] * 3), **given)
-    new = np.array(ROUNDED)
+    given = {"groups": np.array(["a"] * 6)} if grouped else {}
+    wanted, new = calibrator.transform(np.array([0.0, 1.0] * 3), **given), np.array(ROUNDED)
     np.testing.assert_array_equal(calibrator.transform(new, **given), wanted)
     loaded = from_json(to_json(calibrator))
     np.testing.assert_allclose(loaded.transform(new, **given), wanted, rtol=0, atol=1e-4)

@@ -33,8 +33,7 @@ def sqlite(columns):
 
 
 def duck(columns):
-    pyarrow = pytest.importorskip("pyarrow")
-    connection = duckdb.connect()
+    pyarrow, connection = pytest.importorskip("pyarrow"), duckdb.connect()
     connection.register("given", pyarrow.table(columns))
     connection.execute("CREATE TABLE scores AS SELECT * FROM given")
     return connection
@@ -76,13 +75,9 @@ def test_missing_and_impossible_scores_give_null(database):
     for sql in (to_sql(loaded, table="scores", keep=["id"]), f"SELECT id, {to_sql(loaded)} FROM scores"):
         assert np.isnan(query(database(columns), sql)[:, 0]).tolist() == [False, True, True, True, False]
     several = from_json(to_json(cal.TemperatureCalibrator().fit(*data(3))))
-    columns = {
-        "id": [0, 1, 2, 3],
-        "p 0": [0.2, None, 0.5, -0.2],
-        "p 1": [0.3, 0.5, 0.5, 0.7],
-        "p 2": [0.5, 0.5, 0.5, 0.5],
-    }
     names = ["p 0", "p 1", "p 2"]
+    parts = [0.2, None, 0.5, -0.2], [0.3, 0.5, 0.5, 0.7], [0.5] * 4
+    columns = {"id": [0, 1, 2, 3], **dict(zip(names, parts, strict=True))}
     found = query(database(columns), to_sql(several, names, table="scores", keep=["id"], name="q"))
     assert np.isnan(found).tolist() == [[False] * 3, [True] * 3, [True] * 3, [True] * 3]
 
@@ -120,8 +115,7 @@ def test_groups_in_queries(n_classes, database):
     groups[:50] = "new"
     columns, names = table_of(scores)
     columns = {**columns, "g": [*groups[:-1].tolist(), None]}
-    sql = to_sql(calibrator, names, table="scores", keep=["id"], group="g")
-    found = query(database(columns), sql)
+    found = query(database(columns), to_sql(calibrator, names, table="scores", keep=["id"], group="g"))
     wanted = calibrator.transform(scores, groups=groups).reshape(found.shape)
     np.testing.assert_allclose(found[:-1], wanted[:-1], rtol=0, atol=1e-13)
     assert np.isnan(found[-1]).all()
@@ -170,8 +164,7 @@ def test_tables_may_have_columns_of_any_name(n_classes, database):
     connection = database(columns)
     connection.execute("ALTER TABLE scores RENAME TO calib_layer_0")
     given = {"keep": ["calib_0"], "group": "calib_layer_0", "name": "calib_9", "materialized": True}
-    sql = to_sql(calibrator, names, table="calib_layer_0", **given)
-    found = query(connection, sql)
+    found = query(connection, to_sql(calibrator, names, table="calib_layer_0", **given))
     wanted = calibrator.transform(scores[:50], groups=groups[:50]).reshape(found.shape)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
@@ -187,8 +180,7 @@ def test_the_sql_of_a_spline_is_short_and_accurate(link, longest, database):
     scores = new_scores(None, 2, 1000)
     connection = database(table_of(scores)[0])
     for sql in (query_of_table, f"SELECT id, {expression} FROM scores"):
-        found = query(connection, sql)[:, 0]
-        assert 1e-6 < np.abs(found - calibrator.transform(scores)).max() <= 1e-4
+        assert 1e-6 < np.abs(query(connection, sql)[:, 0] - calibrator.transform(scores)).max() <= 1e-4
 
 
 def test_wrong_columns_are_refused():
@@ -214,5 +206,4 @@ def test_texts_of_a_document_never_become_code():
     document = from_json(to_json(cal.PlattCalibrator().fit(*data(2)))).document
     evil = "*/ DROP TABLE scores; --"
     changed = {**document, "calibrator": evil, "written_by": evil, "classes": ["'; DROP TABLE scores", evil]}
-    forged = ExportedCalibrator({**changed, "fingerprint": fingerprint(changed)})
-    assert "DROP" not in to_sql(forged)
+    assert "DROP" not in to_sql(ExportedCalibrator({**changed, "fingerprint": fingerprint(changed)}))

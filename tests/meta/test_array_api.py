@@ -84,10 +84,8 @@ def check_torch():
             make_pipeline(StandardScaler(), LinearDiscriminantAnalysis()),
             RidgeClassifier(solver="svd"),
         ):
-            for calibrator, ensemble in (
-                (PlattCalibrator(link="identity"), True),
-                (IsotonicCalibrator(), False),
-            ):
+            for calibrator in (PlattCalibrator(link="identity"), IsotonicCalibrator()):
+                ensemble = isinstance(calibrator, PlattCalibrator)
                 model = CalibratedClassifier(estimator, calibrator, ensemble=ensemble, cv=3)
                 expected = model.fit(X, y).predict_proba(X)
                 with config_context(array_api_dispatch=True):

@@ -34,9 +34,8 @@ def test_fitted_parts_are_public(binary):
     X, y = binary
     model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3).fit(X, y)
     assert len(model.estimators_) == len(model.calibrators_) == len(model.calibrated_classifiers_) == 3
-    for pair, estimator, calibrator in zip(
-        model.calibrated_classifiers_, model.estimators_, model.calibrators_, strict=True
-    ):
+    parts = zip(model.calibrated_classifiers_, model.estimators_, model.calibrators_, strict=True)
+    for pair, estimator, calibrator in parts:
         assert isinstance(pair, CalibratedPair)
         assert pair.estimator is estimator
         assert pair.calibrator is calibrator
@@ -112,10 +111,8 @@ def test_interval_needs_calibrators_that_have_one(binary, three):
     model = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), cv=3).fit(X, y)
     lower, upper = model.predict_interval(X)
     for k in range(3):
-        both = [
-            pair.calibrator.calibrators_[k].predict_interval(pair.scores(X)[:, k])
-            for pair in model.calibrated_classifiers_
-        ]
+        pairs = [(pair.calibrator.calibrators_[k], pair.scores(X)) for pair in model.calibrated_classifiers_]
+        both = [single.predict_interval(scores[:, k]) for single, scores in pairs]
         np.testing.assert_allclose([lower[:, k], upper[:, k]], np.mean(both, axis=0), rtol=0, atol=1e-12)
     assert not hasattr(CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y), "predict_interval")
     single = CalibratedClassifier(GaussianNB(), VennAbersCalibrator(), ensemble=False, average="log")
@@ -168,11 +165,8 @@ def test_passthrough_is_the_classifier_itself(binary, three):
         single = CalibratedClassifier(GaussianNB(), "passthrough", ensemble=False).fit(X, y)
         np.testing.assert_allclose(single.predict_proba(X), plain, atol=1e-15)
         averaged = CalibratedClassifier(GaussianNB(), "passthrough", cv=2, ensemble=True).fit(X, y)
-        folds = [
-            GaussianNB().fit(X[train], y[train])
-            for train, _ in model_selection.StratifiedKFold(2).split(X, y)
-        ]
-        expected = np.mean([fold.predict_proba(X) for fold in folds], axis=0)
+        parts = [train for train, _ in model_selection.StratifiedKFold(2).split(X, y)]
+        expected = np.mean([GaussianNB().fit(X[a], y[a]).predict_proba(X) for a in parts], axis=0)
         np.testing.assert_allclose(averaged.predict_proba(X), expected, atol=1e-15)
 
 
@@ -195,9 +189,8 @@ def test_frozen_calibrator_is_applied_as_it_is(binary, ensemble):
     model = CalibratedClassifier(
         GaussianNB(), FrozenEstimator(calibrator), cv=2, ensemble=ensemble, response_method="predict_proba"
     ).fit(X, y)
-    expected = np.mean(
-        [calibrator.predict_proba(pair.scores(X)) for pair in model.calibrated_classifiers_], axis=0
-    )
+    scores = [pair.scores(X) for pair in model.calibrated_classifiers_]
+    expected = np.mean([calibrator.predict_proba(each) for each in scores], axis=0)
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-15)
 
 
@@ -252,8 +245,7 @@ def test_repeated_scores_count_once(binary):
     folds = list(cv.split(X, y))
     scores = np.concatenate([GaussianNB().fit(X[a], y[a]).predict_proba(X[b])[:, 1] for a, b in folds])
     rows = np.concatenate([b for _, b in folds])
-    proba = GaussianNB().fit(X, y).predict_proba(X)[:, 1]
-    first = np.empty(200)
+    proba, first = GaussianNB().fit(X, y).predict_proba(X)[:, 1], np.empty(200)
     first[rows[:200]] = scores[:200]
 
     def fitted(calibrator):
@@ -272,8 +264,7 @@ def test_repeated_scores_count_once(binary):
     once = PlattCalibrator().fit(first, y).cutoff_certificate(n_resamples=99)
     assert certificate.upper == pytest.approx(once.upper, rel=0.1)
     for calibrator in (HistogramBinningCalibrator(), CertifiedCalibrator(random_state=0)):
-        expected = clone(calibrator).fit(first, y)
-        found = fitted(calibrator)
+        expected, found = clone(calibrator).fit(first, y), fitted(calibrator)
         np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(proba))
         assert found.cutoff_certificate().upper == expected.cutoff_certificate().upper
 

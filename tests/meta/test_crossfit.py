@@ -45,16 +45,14 @@ def test_response(binary, three, estimator, response_method, expected):
     for (X, y), n_columns in ((binary, 1), (three, 3)):
         stage = CrossFitScorer(estimator, response_method=response_method, cv=3)
         assert stage.fit_transform(X, y).shape == (y.shape[0], n_columns)
-        assert stage.response_method_ == expected
-        assert stage.transform(X).shape == (y.shape[0], n_columns)
+        assert (stage.response_method_, stage.transform(X).shape) == (expected, (y.shape[0], n_columns))
 
 
 def test_weights_change_the_models_and_reach_them_by_step(binary):
     X, y = binary
     weight = np.random.default_rng(0).uniform(0.2, 3, 200)
     stage = CrossFitScorer(GaussianNB(), cv=3)
-    scores = stage.fit_transform(X, y, sample_weight=weight)
-    expected = np.zeros(200)
+    scores, expected = stage.fit_transform(X, y, sample_weight=weight), np.zeros(200)
     for train, test in StratifiedKFold(3).split(X, y):
         model = GaussianNB().fit(X[train], y[train], sample_weight=weight[train])
         expected[test] = model.predict_proba(X[test])[:, 1]
@@ -135,8 +133,7 @@ def test_features_of_tables_keep_their_types(binary):
     assert table.columns == found.columns.tolist()
     # an array of several types remains one of objects
     array = stage.set_params(estimator=FromTexts()).fit(frame.to_numpy(), y).transform(frame.to_numpy())
-    assert array.dtype == object
-    assert array[:, 3].tolist() == frame["kind"].tolist()
+    assert (array.dtype, array[:, 3].tolist()) == (object, frame["kind"].tolist())
 
 
 class FromTexts(GaussianNB):
@@ -151,11 +148,9 @@ class FromTexts(GaussianNB):
 
 def test_calibrator_as_final_estimator_of_a_stack(binary):
     X, y = binary
-    stack = StackingClassifier(
-        [("nb", GaussianNB())], final_estimator=IsotonicCalibrator(), stack_method="predict_proba", cv=3
-    ).fit(X, y)
-    stage = CrossFitScorer(GaussianNB(), cv=3)
-    pipeline = make_pipeline(stage, IsotonicCalibrator()).fit(X, y)
+    given = {"final_estimator": IsotonicCalibrator(), "stack_method": "predict_proba"}
+    stack = StackingClassifier([("nb", GaussianNB())], cv=3, **given).fit(X, y)
+    pipeline = make_pipeline(CrossFitScorer(GaussianNB(), cv=3), IsotonicCalibrator()).fit(X, y)
     np.testing.assert_allclose(stack.predict_proba(X), pipeline.predict_proba(X), atol=1e-12)
 
 

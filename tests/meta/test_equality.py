@@ -69,11 +69,8 @@ def minimize_to_the_end(fun, x0, *, options=None, **rest):
 
 
 def problem(n_classes, seed=0):
-    X, y = make_classification(
-        240, n_features=6, n_informative=4, n_classes=n_classes, flip_y=0.2, random_state=seed
-    )
-    X_new = np.random.default_rng(seed).normal(scale=2, size=(200, 6))
-    return X, y, X_new
+    X, y = make_classification(240, 6, n_informative=4, n_classes=n_classes, flip_y=0.2, random_state=seed)
+    return X, y, np.random.default_rng(seed).normal(scale=2, size=(200, 6))
 
 
 #: Classifiers, numbers of classes, weights, whether each fold has a calibrator, and calibrators, in pairs.
@@ -88,11 +85,8 @@ DESIGN = [
     (SVC, 2, False, True, "sigmoid"),
     (SVC, 3, True, False, "platt"),
 ]
-CALIBRATORS = {
-    "isotonic": IsotonicCalibrator(),
-    "sigmoid": SigmoidOfSklearn(),
-    "platt": PlattCalibrator(link="identity"),
-}
+CALIBRATORS = {"isotonic": IsotonicCalibrator(), "sigmoid": SigmoidOfSklearn()}
+CALIBRATORS["platt"] = PlattCalibrator(link="identity")
 
 
 def usual(estimator, X, y, X_new):
@@ -106,9 +100,7 @@ def test_equals_sklearn(estimator, n_classes, weighted, ensemble, name, monkeypa
     calibrator, method = CALIBRATORS[name], "isotonic" if name == "isotonic" else "sigmoid"
     log_odds = calibrates_log_odds() and hasattr(estimator, "predict_proba")
     if log_odds and isinstance(calibrator, SigmoidOfSklearn):
-        pytest.skip(
-            "the sigmoid of this release of scikit-learn is fitted to log-odds, which it is not given"
-        )
+        pytest.skip("the sigmoid of this release of scikit-learn is fitted to log-odds, which it lacks")
     if isinstance(calibrator, PlattCalibrator):
         calibrator = PlattCalibrator() if log_odds else calibrator
         # scikit-learn's solver stops at a gradient of 1e-6; both shall go on to the optimum

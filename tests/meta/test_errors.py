@@ -81,11 +81,9 @@ def test_classifier_refuses_parameters():
         ({"calibrator": "passthrough", "response_method": "decision_function"}, ValueError, "passthrough"),
         ({"cv": LeaveOneOut(), "ensemble": True}, ValueError, "class 0 has .* fold 1 of 60.*ensemble=False"),
     ]:
-        model = CalibratedClassifier(
-            **{"estimator": Explosive(), "calibrator": cal.IsotonicCalibrator(), **params}
-        )
+        given = {"estimator": Explosive(), "calibrator": cal.IsotonicCalibrator(), **params}
         with pytest.raises(error, match=message):
-            model.fit(X, Y)
+            CalibratedClassifier(**given).fit(X, Y)
 
 
 def test_no_more_workers_than_folds():
@@ -165,17 +163,13 @@ def test_class_without_weight_in_held_out_part():
 
 
 def test_arguments_that_a_frozen_estimator_would_ignore():
-    for kind, given in [
-        (CalibratedClassifier, {"unknown": 1}),
-        (CalibratedClassifier, {"logisticregression__sample_weight": np.ones(len(Y))}),
-        (CrossFitScorer, {"unknown": 1}),
-        (SelectiveClassifier, {"unknown": 1}),
+    frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
+    for kind, name in [
+        *((kind, "unknown") for kind in (CalibratedClassifier, CrossFitScorer, SelectiveClassifier)),
+        (CalibratedClassifier, "logisticregression__sample_weight"),
     ]:
-        frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
-        with pytest.raises(
-            ValueError, match=f"{next(iter(given))} would be ignored: the estimator is frozen"
-        ):
-            kind(frozen).fit(X, Y, **given)
+        with pytest.raises(ValueError, match=f"{name} would be ignored: the estimator is frozen"):
+            kind(frozen).fit(X, Y, **{name: np.ones(60)})
 
 
 def test_frozen_estimator_needs_no_class_in_training_parts():
@@ -193,12 +187,9 @@ def test_cross_fit_needs_each_row_once(cv):
 
 
 def test_frozen_estimator_must_be_fitted_and_know_the_classes():
-    for model in (
-        CalibratedClassifier(FrozenEstimator(GaussianNB())),
-        CrossFitScorer(FrozenEstimator(GaussianNB())),
-    ):
+    for kind in (CalibratedClassifier, CrossFitScorer):
         with pytest.raises(NotFittedError):
-            model.fit(X, Y)
+            kind(FrozenEstimator(GaussianNB())).fit(X, Y)
     binary = FrozenEstimator(GaussianNB().fit(X, Y))
     message = r"class 2, which the fitted .* does not have \(its classes: \[0, 1\]\)"
     with pytest.raises(ValueError, match=message):
@@ -213,11 +204,7 @@ def test_classifier_without_the_needed_response():
     proba, scores = ({"response_method": name} for name in methods)
     lacks = "{} has no {}.*response_method='{}'".format
     for model, error, message in (
-        (
-            CrossFitScorer(IsotonicRegression()),
-            TypeError,
-            "classifier, but IsotonicRegression is a regressor",
-        ),
+        (CrossFitScorer(IsotonicRegression()), TypeError, "classifier, but IsotonicRegression is a regr"),
         (CalibratedClassifier(LinearRegression()), TypeError, "LinearRegression is a regressor"),
         (CalibratedClassifier(StandardScaler()), TypeError, "StandardScaler has neither"),
         (CalibratedClassifier(LinearSVC(), **proba), ValueError, lacks("LinearSVC", *methods)),
@@ -236,29 +223,23 @@ def test_one_score_per_pair_of_classes_is_refused():
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(), LinearSVC(random_state=0)])
 def test_decision_scores_for_a_calibrator_of_probabilities(estimator):
-    model = CalibratedClassifier(
-        estimator, cal.PlattCalibrator(link="logit"), response_method="decision_function"
-    )
+    model = CalibratedClassifier(estimator, cal.PlattCalibrator(), response_method="decision_function")
     with pytest.raises(ValueError, match=r"outside \[0, 1\].*link='identity'"):
         model.fit(X, Y)
 
 
 def test_probabilities_for_a_calibrator_of_logits():
-    for estimator, settings in (
-        (GaussianNB(), {}),
-        (LogisticRegression(), {"response_method": "predict_proba"}),
-    ):
-        model = CalibratedClassifier(estimator, cal.TemperatureCalibrator(link="identity"), **settings)
+    for estimator, method in ((GaussianNB(), "auto"), (LogisticRegression(), "predict_proba")):
+        temperature = cal.TemperatureCalibrator(link="identity")
         with pytest.raises(ValueError, match=r"TemperatureCalibrator needs logits.*Use link='logit'"):
-            model.fit(X, Y)
+            CalibratedClassifier(estimator, temperature, response_method=method).fit(X, Y)
 
 
 def test_weights_that_miss_a_part_are_told():
     weight, neighbors = np.ones(60), KNeighborsClassifier()
     search = GridSearchCV(neighbors, {}, cv=2)
-    scaled, spline = (
-        make_pipeline(step(), LogisticRegression()) for step in (StandardScaler, SplineTransformer)
-    )
+    steps = StandardScaler(), SplineTransformer()
+    scaled, spline = (make_pipeline(step, LogisticRegression()) for step in steps)
     for estimator, calibrator, message in (
         (neighbors, cal.IsotonicCalibrator(), "is not passed to the estimator: fit of KNeighborsClassifier"),
         (scaled, cal.IsotonicCalibrator(), "logisticregression__sample_weight"),
@@ -277,12 +258,10 @@ def test_weights_that_miss_a_part_are_told():
 
 
 def test_weights_by_step_and_with_frozen_estimators_need_no_warning():
-    weight = np.ones(60)
-    scaled = make_pipeline(StandardScaler(), LogisticRegression())
+    weight, scaled = np.ones(60), make_pipeline(StandardScaler(), LogisticRegression())
     frozen = FrozenEstimator(KNeighborsClassifier().fit(X, Y))
-    CalibratedClassifier(scaled, cal.IsotonicCalibrator()).fit(
-        X, Y, sample_weight=weight, logisticregression__sample_weight=weight
-    )
+    step = {"logisticregression__sample_weight": weight}
+    CalibratedClassifier(scaled, cal.IsotonicCalibrator()).fit(X, Y, sample_weight=weight, **step)
     CalibratedClassifier(frozen, cal.IsotonicCalibrator()).fit(X, Y, sample_weight=weight)
     CalibratedClassifier(frozen, "passthrough").fit(X, Y, sample_weight=weight)
     CrossFitScorer(frozen).fit(X, Y, sample_weight=weight)

@@ -16,29 +16,22 @@ from sklearn_calib.meta import CalibratedClassifier, CrossFitScorer, SelectiveCl
 from tests._tiers import thorough, weekly
 
 NEED_PANDAS = {"check_classifier_data_not_an_array", "check_sample_weights_pandas_series"}
-WEIGHT_CHECKS = (
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
+WEIGHT_CHECKS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 HELD_OUT = "fit_transform returns held-out scores, by design other ones than fit followed by transform"
 CROSS_FIT_FAILURES = {"check_transformer_general": HELD_OUT, "check_transformer_data_not_an_array": HELD_OUT}
 
 
 def run(estimator, expected_failures=None):
     """Return how many checks passed; fail on any other outcome than a pass or a failure that is expected."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = estimator_checks.check_estimator(
-            estimator, expected_failed_checks=expected_failures or {}, on_skip=None, on_fail=None
-        )
-    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
-    assert failed == {}
+    with warnings.catch_warnings(action="ignore"):
+        given = {"expected_failed_checks": expected_failures or {}, "on_skip": None, "on_fail": None}
+        results = estimator_checks.check_estimator(estimator, **given)
+    assert {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"} == {}
     xfailed = {r["check_name"] for r in results if r["status"] == "xfail"}
     assert xfailed == set(expected_failures or {}), "an expected failure no longer fails"
     skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
     # scikit-learn runs the first only with SCIPY_ARRAY_API=1, the others with pandas
-    allowed = {"check_array_api_input"} | (set() if find_spec("pandas") else NEED_PANDAS)
-    assert skipped <= allowed
+    assert skipped <= {"check_array_api_input"} | (set() if find_spec("pandas") else NEED_PANDAS)
     return sum(r["status"] == "passed" for r in results)
 
 
@@ -102,6 +95,5 @@ def test_selective_classifier():
     ids=lambda check: check.__name__,
 )
 def test_cross_fit_scorer_names_and_output(check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         check("CrossFitScorer", CrossFitScorer(LogisticRegression(), cv=3))

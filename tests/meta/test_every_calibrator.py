@@ -7,12 +7,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from sklearn_calib.calibrators import (
-    BaseCalibrator,
-    MatrixScalingCalibrator,
-    OneVsRestCalibrator,
-    PlattCalibrator,
-)
+from sklearn_calib import calibrators as cal
 from sklearn_calib.meta import CalibratedClassifier
 from tests.calibrators._registry import CALIBRATORS, calibrators_with, once_a_class
 from tests.meta._probabilities import assert_probabilities
@@ -26,9 +21,8 @@ TURNS = [
 
 
 def problem(n_classes):
-    X, y = make_classification(
-        N, n_features=6, n_informative=4, n_classes=n_classes, class_sep=1.5, flip_y=0.1, random_state=0
-    )
+    given = {"n_informative": 4, "n_classes": n_classes, "class_sep": 1.5, "flip_y": 0.1}
+    X, y = make_classification(N, n_features=6, **given, random_state=0)
     return X, np.array(["c", "a", "b"])[y], np.random.default_rng(0).integers(0, 3, N)
 
 
@@ -40,7 +34,7 @@ def test_binary(case, each_fold):
     proba = model.predict_proba(X)
     assert model.classes_.tolist() == ["a", "c"]
     assert_probabilities(proba, N, 2)
-    assert all(isinstance(calibrator, BaseCalibrator) for calibrator in model.calibrators_)
+    assert all(isinstance(calibrator, cal.BaseCalibrator) for calibrator in model.calibrators_)
     # the classifier is informative, and stays so
     event = y == "c"
     assert np.mean((proba[:, 1] - event) ** 2) < event.var() * (1.01 if case.constant else 0.9)
@@ -50,9 +44,8 @@ def test_binary(case, each_fold):
 def test_several_classes(case):
     X, y, _ = problem(3)
     response = "decision_function" if case.log_odds else "predict_proba"
-    model = CalibratedClassifier(
-        LogisticRegression(), case.make(), response_method=response, cv=3, ensemble=False
-    ).fit(X, y)
+    given = {"response_method": response, "cv": 3, "ensemble": False}
+    model = CalibratedClassifier(LogisticRegression(), case.make(), **given).fit(X, y)
     assert_probabilities(model.predict_proba(X), N, 3)
 
 
@@ -68,11 +61,10 @@ def test_a_hundred_classes_with_few_rows_each(case):
     if "penalty" in calibrator.get_params():
         calibrator.set_params(penalty=1.0)
     elif case.name == "log_average":
-        calibrators = [OneVsRestCalibrator(PlattCalibrator()), MatrixScalingCalibrator(penalty=1.0)]
-        calibrator.set_params(calibrators=calibrators)
+        platt = cal.OneVsRestCalibrator(cal.PlattCalibrator())
+        calibrator.set_params(calibrators=[platt, cal.MatrixScalingCalibrator(penalty=1.0)])
     rng = np.random.default_rng(0)
-    centers = 3 * rng.standard_normal((100, 8))
-    y = np.tile(np.arange(100), 6)
+    centers, y = 3 * rng.standard_normal((100, 8)), np.tile(np.arange(100), 6)
     X = centers[y] + rng.standard_normal((600, 8))
     response = "decision_function" if case.log_odds else "predict_proba"
     base = FrozenEstimator(LinearDiscriminantAnalysis().fit(X[:300], y[:300]))

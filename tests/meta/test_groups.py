@@ -40,8 +40,7 @@ def test_against_fits_by_hand(routing, ensemble):
 
     held = [base.predict_proba(X[b])[:, 1] for base, b in folds]
     if ensemble:
-        each = [calibrated(p, b, base) for p, (base, b) in zip(held, folds, strict=True)]
-        expected = np.mean(each, axis=0)
+        expected = np.mean([calibrated(p, b, base) for p, (base, b) in zip(held, folds, strict=True)], axis=0)
     else:
         rows = np.concatenate([b for _, b in folds])
         expected = calibrated(np.concatenate(held), rows, GaussianNB().fit(X, Y))
@@ -58,8 +57,7 @@ def test_frozen_estimator_and_pipeline_around(routing):
     pipeline = make_pipeline(StandardScaler(), CalibratedClassifier(GaussianNB(), grouped(), cv=2))
     pipeline.fit(X, Y, groups=GROUPS)
     for model in (frozen, pipeline):
-        proba = model.predict_proba(X, groups=GROUPS)
-        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(model.predict_proba(X, groups=GROUPS).sum(axis=1), 1, rtol=0, atol=1e-14)
         with pytest.raises(ValueError, match="groups were passed to fit, but not now"):
             model.predict_proba(X)
 
@@ -74,10 +72,8 @@ def test_several_classes(routing):
 
 
 def test_what_is_not_requested_is_an_error_that_says_so(routing):
-    model = CalibratedClassifier(
-        GaussianNB(), calibrators.GroupCalibrator().set_fit_request(groups=True), cv=2
-    )
-    model.fit(X, Y, groups=GROUPS)
+    calibrator = calibrators.GroupCalibrator().set_fit_request(groups=True)
+    model = CalibratedClassifier(GaussianNB(), calibrator, cv=2).fit(X, Y, groups=GROUPS)
     with pytest.raises(UnsetMetadataPassedError, match=r"GroupCalibrator\.predict_proba"):
         model.predict_proba(X, groups=GROUPS)
     for calibrator in (calibrators.IsotonicCalibrator(), None, "passthrough"):

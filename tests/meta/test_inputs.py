@@ -40,8 +40,7 @@ def test_containers_give_the_numbers_of_the_array(binary, container, ensemble):
         X_in.columns = list("abcde")
         X_in.index = X_in.index + 1000  # a label index must not be read as row numbers
     model = CalibratedClassifier(LogisticRegression(), IsotonicCalibrator(), cv=3, ensemble=ensemble)
-    expected = model.fit(X, y).predict_proba(X)
-    fitted = clone(model).fit(X_in, y)
+    expected, fitted = model.fit(X, y).predict_proba(X), clone(model).fit(X_in, y)
     np.testing.assert_allclose(fitted.predict_proba(X_in), expected, atol=1e-6)
     if container is pd.DataFrame:
         assert fitted.feature_names_in_.tolist() == list("abcde")
@@ -63,8 +62,7 @@ def test_containers_give_the_numbers_of_the_array(binary, container, ensemble):
 def test_any_labels(binary, labels):
     X, y = binary
     model = CalibratedClassifier(GaussianNB(), IsotonicCalibrator(), cv=3)
-    expected = clone(model).fit(X, y).predict_proba(X)
-    fitted = model.fit(X, labels(y))
+    expected, fitted = clone(model).fit(X, y).predict_proba(X), model.fit(X, labels(y))
     np.testing.assert_array_equal(fitted.predict_proba(X), expected)
     assert set(fitted.predict(X)) <= set(np.asarray(labels(y)).tolist())
     assert (fitted.predict(X) == np.asarray(labels(y))).mean() > 0.6
@@ -94,10 +92,8 @@ def test_tags_follow_the_estimator():
             return tags
 
     for estimator in (Sparse(), GaussianNB(), HistGradientBoostingClassifier()):
-        inner = get_tags(estimator)
-        tags = get_tags(CalibratedClassifier(estimator))
-        assert tags.input_tags == inner.input_tags
-        assert tags.classifier_tags == inner.classifier_tags
+        inner, tags = get_tags(estimator), get_tags(CalibratedClassifier(estimator))
+        assert (tags.input_tags, tags.classifier_tags) == (inner.input_tags, inner.classifier_tags)
         assert tags.non_deterministic == inner.non_deterministic
     assert get_tags(CalibratedClassifier(Sparse())).input_tags.sparse
     assert not get_tags(CalibratedClassifier(GaussianNB())).input_tags.sparse
@@ -172,8 +168,7 @@ def test_attributes_are_means_over_the_members(estimator, name, ensemble):
     members = [getattr(member, name) for member in model.estimators_]
     assert len(members) == (3 if ensemble else 1)
     np.testing.assert_allclose(getattr(model, name), sum(members) / len(members))
-    other = "coef_" if name != "coef_" else "feature_importances_"
-    assert not hasattr(model, other)
+    assert not hasattr(model, "coef_" if name != "coef_" else "feature_importances_")
     assert SelectFromModel(model, prefit=True).transform(X).shape[1] < 6
 
 

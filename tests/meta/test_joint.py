@@ -44,8 +44,7 @@ def by_loops(estimator, calibrator, X, y, parts, left_out, weight=None):
         for row in out:
             unseen[row].append(model.predict_proba(X[[row]])[0])
     mean = np.array([np.mean(found, axis=0) for found in unseen])
-    scores = mean[:, 1] if mean.shape[1] == 2 else mean
-    fitted = clone(calibrator).fit(scores, y, **weights)
+    fitted = clone(calibrator).fit(mean[:, 1] if mean.shape[1] == 2 else mean, y, **weights)
 
     def predict(X_new):
         mean = np.mean([model.predict_proba(X_new) for model in models], axis=0)
@@ -77,14 +76,12 @@ def test_equals_loops(problem, n_parts, weighted, request):
 
 def test_more_parts_are_merged_into_six_by_size():
     X, y = make_classification(240, random_state=0)
-    sizes = [60, 50, 40, 30, 20, 20, 10, 10]
-    groups = np.repeat(np.arange(8), sizes)
+    groups = np.repeat(np.arange(8), [60, 50, 40, 30, 20, 20, 10, 10])
     parts = [np.flatnonzero(np.isin(groups, part)) for part in ([0], [1], [2], [3], [4, 6], [5, 7])]
     left_out = [tuple(map(int, block)) for block in BLOCKS]
     expected = by_loops(GaussianNB(), PlattCalibrator(), X, y, parts, left_out)(X)
     model = CalibratedClassifier(GaussianNB(), PlattCalibrator(), cv=LeaveOneGroupOut(), ensemble="joint")
-    found = model.fit(X, y, groups=groups).predict_proba(X)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.fit(X, y, groups=groups).predict_proba(X), expected, rtol=0, atol=1e-9)
     # no group is in the training part and in the held-out part of a model
     assert len(CalibratedClassifier(GaussianNB(), cv=10).fit(X, y).estimators_) == 10
 
@@ -173,8 +170,7 @@ def test_auto(params, y, mode):
 
 
 def test_few_samples_of_a_third_class():
-    X = np.random.default_rng(0).normal(size=(60, 5))
-    y = np.arange(60) % 2
+    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2
     y[[7, 31]] = 2
     with pytest.warns(UserWarning, match="least populated class"):
         model = CalibratedClassifier(GaussianNB(), PlattCalibrator()).fit(X, y)
@@ -185,8 +181,7 @@ def test_few_samples_of_a_third_class():
 
 
 def test_samples_without_weight_do_not_count():
-    X = np.random.default_rng(0).normal(size=(60, 5))
-    y = np.arange(60) % 2
+    X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2
     weight = np.where((y == 1) & (np.arange(60) % 20 > 1), 0.0, 1.0)
     # three events have weight
     assert CalibratedClassifier(GaussianNB()).fit(X, y, weight).ensemble_ is False
@@ -235,8 +230,7 @@ def test_certificate_names_everything_that_is_missing():
 
 def test_same_for_sparse_features_and_several_workers():
     X, y = make_classification(150, random_state=0)
-    model = CalibratedClassifier(LogisticRegression()).fit(X, y)
-    expected = model.predict_proba(X)
+    expected = CalibratedClassifier(LogisticRegression()).fit(X, y).predict_proba(X)
     with parallel_config("threading"):
         thin = CalibratedClassifier(LogisticRegression(), n_jobs=2).fit(sparse.csr_array(X), y)
     np.testing.assert_allclose(thin.predict_proba(sparse.csr_array(X)), expected, rtol=0, atol=1e-6)

@@ -55,8 +55,7 @@ def test_without_routing_weights_reach_estimator_and_calibrator():
         train = pair.estimator.rows_
         np.testing.assert_array_equal(pair.estimator.weight_, WEIGHT[train])
         assert pair.estimator.note_ == "kept"
-        held_out = np.setdiff1d(np.arange(120), train)
-        np.testing.assert_array_equal(pair.calibrator.weight_, WEIGHT[held_out])
+        np.testing.assert_array_equal(pair.calibrator.weight_, WEIGHT[np.setdiff1d(np.arange(120), train)])
     pooled = CalibratedClassifier(Witness(), WitnessCalibrator(), cv=3, ensemble=False)
     pooled.fit(NUMBERED, Y, sample_weight=WEIGHT)
     np.testing.assert_array_equal(pooled.estimators_[0].weight_, WEIGHT)
@@ -162,8 +161,7 @@ def test_weights_pass_pipelines_searches_and_lifts(routing):
     calibrator = PlattCalibrator(link="identity").set_fit_request(sample_weight=True)
     model = CalibratedClassifier(estimator, calibrator, cv=2)
     plain = model.fit(X, y).predict_proba(X)
-    weighted = model.fit(X, y, sample_weight=WEIGHT).predict_proba(X)
-    assert np.abs(plain - weighted).max() > 1e-3
+    assert np.abs(plain - model.fit(X, y, sample_weight=WEIGHT).predict_proba(X)).max() > 1e-3
     assert all(isinstance(lifted, OneVsRestCalibrator) for lifted in model.calibrators_)
     scorer = get_scorer("neg_log_loss").set_score_request(sample_weight=True)
     search = GridSearchCV(model, {"calibrator__link": ["identity", "logit"]}, scoring=scorer, cv=2)
@@ -179,15 +177,12 @@ def test_weights_pass_pipelines_searches_and_lifts(routing):
 
 
 def test_frozen_estimator_and_passthrough_route(routing):
-    base = GaussianNB().fit(X, Y)
-    model = CalibratedClassifier(
-        FrozenEstimator(base), WitnessCalibrator().set_fit_request(sample_weight=True)
-    )
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    model = CalibratedClassifier(frozen, WitnessCalibrator().set_fit_request(sample_weight=True))
     model.fit(X, Y, sample_weight=WEIGHT)
     np.testing.assert_array_equal(model.calibrators_[0].weight_, WEIGHT)
-    plain = CalibratedClassifier(
-        GaussianNB().set_fit_request(sample_weight=True), "passthrough", ensemble=False
-    ).fit(X, Y, sample_weight=WEIGHT)
+    bayes = GaussianNB().set_fit_request(sample_weight=True)
+    plain = CalibratedClassifier(bayes, "passthrough", ensemble=False).fit(X, Y, sample_weight=WEIGHT)
     expected = GaussianNB().fit(X, Y, sample_weight=WEIGHT).predict_proba(X)
     np.testing.assert_allclose(plain.predict_proba(X), expected, atol=1e-14)
 

@@ -66,8 +66,7 @@ def plain_decision(row, risk, positive):
 
 def plain_limits(n, risk, alpha):
     """Return the most errors with each number of correct samples, from all walks of errors one by one."""
-    first = ceil(log(alpha) / log(1 - risk))
-    last = n - int(binom.ppf(alpha, n, risk))
+    first, last = ceil(log(alpha) / log(1 - risk)), n - int(binom.ppf(alpha, n, risk))
     spent_at = {round(first * (last / first) ** (i / 99)) for i in range(100)}
     # probabilities of (errors) of walks that have not passed, when they reach a number of correct samples
     alive, used, limits, limit = {0: 1.0}, 0.0, {}, -1
@@ -91,18 +90,13 @@ def plain_threshold(P, y, weight, risk, target, alpha, seed, positive=1):
     """Return the lowest threshold with so few errors as the limits allow, in plain loops."""
     highest = 1.0 if isinstance(risk, str) else np.max(risk)
     decided = [plain_decision(row, risk, positive) for row in P.tolist()]
-    losses = np.array(
-        [
-            float(choice != label) if isinstance(risk, str) else risk[label][choice] / highest
-            for (choice, _), label in zip(decided, y, strict=True)
-        ]
-    )
+    costs = 1 - np.eye(P.shape[1]) if isinstance(risk, str) else risk / highest
+    losses = np.array([costs[label][choice] for (choice, _), label in zip(decided, y, strict=True)])
     generator = np.random.default_rng(seed)
     weight = generator.multinomial(weight, [0.0, 1.0])[:, 1]
     rows = np.flatnonzero(weight)
     errors = dict(zip(rows, generator.binomial(weight[rows], 1.0 - (1.0 - losses[rows])), strict=True))
-    limits = plain_limits(weight.sum(), target / highest, alpha)
-    found = np.inf
+    limits, found = plain_limits(weight.sum(), target / highest, alpha), np.inf
     for threshold in [*sorted({decided[i][1] for i in rows}, reverse=True), 0.0]:
         accepted = [i for i in rows if decided[i][1] >= threshold - 1e-12]
         wrong = sum(errors[i] for i in accepted)
@@ -134,8 +128,7 @@ def test_threshold_by_plain_loops(risk, target, n_classes):
         weight = rng.integers(0, 3, 150)
         settings = {"risk": risk, "target": target, "confidence": 0.9, "weights": "frequency"}
         model = SelectiveClassifier(given(range(n_classes)), **settings, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             model.fit(P, y, sample_weight=weight)
         expected = plain_threshold(P, y, weight, risk, target, 0.1, seed)
         assert model.threshold_ == pytest.approx(expected, abs=1e-12)
@@ -154,10 +147,8 @@ def test_bound_is_that_of_clopper_and_pearson_at_a_stricter_level():
     accepted = model.accepts(X)
     wrong = int((model.predict(X) != y)[accepted].sum())
     assert (model.coverage_, model.risk_) == pytest.approx((accepted.mean(), wrong / accepted.sum()))
-    pointwise, strict = (
-        binomtest(wrong, int(accepted.sum()), alternative="less").proportion_ci(level).high
-        for level in (0.95, 0.999)
-    )
+    exact = binomtest(wrong, int(accepted.sum()), alternative="less")
+    pointwise, strict = (exact.proportion_ci(level).high for level in (0.95, 0.999))
     assert pointwise < model.risk_bound_ < min(strict, 0.1 + 1e-15)
 
 
@@ -179,20 +170,17 @@ def test_abstention():
     assert found[~accepted].tolist() == ["do not know"] * int((~accepted).sum())
     np.testing.assert_array_equal(found[accepted], np.array(["no", "yes"])[labels[accepted]])
     mixed = model.set_params(abstain_label=-1).predict(X)
-    assert mixed.dtype == object
-    assert set(mixed.tolist()) == {"no", "yes", -1}
+    assert (mixed.dtype, set(mixed.tolist())) == (object, {"no", "yes", -1})
 
 
 def test_precision_of_a_class_without_abstention():
     X, y = forecasts(3000, np.random.default_rng(2))
     for label in (1, 0):
-        model = SelectiveClassifier(
-            given(), risk="false_discovery", pos_label=label, target=0.1, random_state=0
-        ).fit(X[:2000], y[:2000])
+        settings = {"risk": "false_discovery", "pos_label": label, "target": 0.1}
+        model = SelectiveClassifier(given(), **settings, random_state=0).fit(X[:2000], y[:2000])
         found = model.predict(X[2000:])
         np.testing.assert_array_equal(found == label, model.accepts(X[2000:]))
-        chosen = y[2000:][found == label]
-        assert np.mean(chosen != label) < 0.13
+        assert np.mean(y[2000:][found == label] != label) < 0.13
     three = SelectiveClassifier(given((0, 1, 2)), risk="false_discovery", target=0.3, random_state=0)
     rng = np.random.default_rng(0)
     P = rng.dirichlet([0.3] * 3, 1000)
@@ -211,8 +199,7 @@ def test_no_threshold_meets_the_target():
     message = "always abstains.*best threshold, .* of the 1000 held-out"
     with pytest.warns(UserWarning, match=message) as caught:
         model.fit(X, y)
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
+    assert (len(caught), caught[0].filename) == (1, __file__)
     assert (model.threshold_, model.coverage_) == (np.inf, 0.0)
     assert np.isnan([model.risk_, model.risk_bound_]).all()
     assert not model.accepts(X).any()
@@ -223,8 +210,7 @@ def test_no_threshold_meets_the_target():
     with pytest.warns(UserWarning, match="always abstains"):
         model.set_params(target=0.98 * bound).fit(X, y)
     model.set_params(target=1.01 * bound).fit(X, y)
-    assert model.threshold_ == pytest.approx(threshold, abs=1e-4)
-    assert model.accepts(X).sum() == accepted
+    assert (model.threshold_, model.accepts(X).sum()) == (pytest.approx(threshold, abs=1e-4), accepted)
     assert model.risk_ == pytest.approx(risk, abs=1e-4)
     with pytest.warns(UserWarning, match="always abstains. The 2 held-out samples are too few"):
         model.fit(X[:2], [0, 1])
@@ -252,8 +238,7 @@ def violations(model, make, true_risk, n, repetitions):
     count = accepted = 0
     for seed in range(repetitions):
         X, y = make(n, rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             model.set_params(random_state=seed).fit(X, y)
         accepted += bool(model.coverage_)
         count += bool(model.coverage_) and true_risk(model.threshold_) > model.target
@@ -274,8 +259,7 @@ def calibrated(n, rng):
 def test_guarantee_by_simulation():
     # accepted are those with p >= t and p <= 1 - t, whose mean error is (1 - t) / 2
     model = SelectiveClassifier(given(), target=0.2)
-    rate = violations(model, calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25, 400, 60)
-    assert rate <= limit(60)
+    assert violations(model, calibrated, lambda t: (1 - t) / 2 if t > 0.5 else 0.25, 400, 60) <= limit(60)
 
 
 @pytest.mark.thorough
@@ -287,8 +271,7 @@ def test_few_fits_abstain_where_a_quarter_of_the_samples_meets_the_target():
         u = rng.random(3000)
         error = 0.4 * (1 - u)
         y = (rng.random(3000) >= error).astype(int)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             coverage.append(model.fit(0.5 + u[:, np.newaxis] / 2, y).coverage_)
     assert np.mean(np.array(coverage) == 0) <= 0.25
     assert np.mean(coverage) > 0.4 * 0.25
@@ -299,12 +282,10 @@ def test_level_where_all_confidences_have_the_risk_of_the_target():
     """The worst case: any accepted sample is a violation, which has a probability of almost 0.05."""
     rng, accepted = np.random.default_rng(0), 0
     model = SelectiveClassifier(given(), target=0.1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for _ in range(1000):
             p = rng.uniform(0.5, 1, 300)
-            y = (rng.random(300) >= 0.1).astype(int)
-            accepted += model.fit(p[:, np.newaxis], y).coverage_ > 0
+            accepted += model.fit(p[:, np.newaxis], (rng.random(300) >= 0.1).astype(int)).coverage_ > 0
     assert 0.03 < accepted / 1000 <= limit(1000)
 
 
@@ -348,10 +329,8 @@ def test_in_a_pipeline_and_a_search():
     def coverage(model, X, y):
         return model[-1].accepts(model[:-1].transform(X)).mean()
 
-    targets = [0.1, 0.25]
-    search = GridSearchCV(pipe, {"selectiveclassifier__target": targets}, scoring=coverage, cv=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    search = GridSearchCV(pipe, {"selectiveclassifier__target": [0.1, 0.25]}, scoring=coverage, cv=2)
+    with warnings.catch_warnings(action="ignore"):
         search.fit(X, y)
     assert search.best_params_ == {"selectiveclassifier__target": 0.25}
     costs = clone(SelectiveClassifier(base, risk=COSTS, target=0.4, random_state=0))
@@ -380,16 +359,13 @@ def test_metadata_routing():
         staged[0].set_fit_request(sample_weight=False)
         staged[-1].set_fit_request(sample_weight=True)
         assert staged.fit(X, y, sample_weight=weight)[-1].threshold_ == expected.threshold_
-        frozen = SelectiveClassifier(
-            FrozenEstimator(expected.estimator_), target=0.12, random_state=0, weights="frequency"
-        )
+        frozen = clone(plain).set_params(estimator=FrozenEstimator(expected.estimator_))
         found = frozen.fit(X, y, sample_weight=weight).threshold_
     assert found == frozen.fit(X, y, sample_weight=weight).threshold_
 
 
 def test_a_class_that_only_the_frozen_estimator_knows():
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet([3, 3, 0.1], 500)
+    P = np.random.default_rng(0).dirichlet([3, 3, 0.1], 500)
     y = (P[:, 1] > P[:, 0]).astype(int)
     model = SelectiveClassifier(given((0, 1, 2)), target=0.2, random_state=0).fit(P, y)
     assert model.classes_.tolist() == [0, 1, 2]

@@ -24,20 +24,13 @@ def test_edges(edges, norm):
     assert expected_calibration_error(y, p, **options) == value
 
 
-def test_a_prediction_on_an_edge_is_in_the_upper_bin():
-    y, p = [0, 0, 1, 1], [0.1, 0.5, 0.5, 0.9]
-    # {.1} gap .1, and {.5, .5, .9} gap 2/3 - 1.9/3
-    assert expected_calibration_error(y, p, n_bins=[0, 0.5, 1]) == pytest.approx(0.25 * 0.1 + 0.75 * 0.1 / 3)
-
-
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 def test_quantile_bins(norm):
     rng = np.random.default_rng(0)
     p = np.sort(rng.random(60))
     y = (rng.random(60) < p).astype(int)
     # 60 distinct values in 12 bins of five
-    edges = np.append(p[::5], 1.0)
-    expected = binned_ece(y, p, np.ones(60), edges, norm)
+    expected = binned_ece(y, p, np.ones(60), np.append(p[::5], 1.0), norm)
     found = expected_calibration_error(y, p, strategy="quantile", n_bins=12, norm=norm)
     assert found == pytest.approx(expected)
 
@@ -71,22 +64,15 @@ def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
     rng = np.random.default_rng(3)
     p = rng.dirichlet([1, 2, 3, 1], size=120)
     q = p if calibrated else p[:, ::-1]
-    y = np.array([rng.choice(4, p=row) for row in q])
-    w = rng.integers(0, 3, 120)
+    y, w = np.array([rng.choice(4, p=row) for row in q]), rng.integers(0, 3, 120)
     top = p.argmax(axis=1)
     by_class = [squares_by_loops(y == k, p[:, k], w, 5, debias) for k in range(4)]
-    predicted = [
-        (
-            w[top == k].sum() / w.sum(),
-            squares_by_loops((y == k)[top == k], p[top == k, k], w[top == k], 5, debias),
-        )
-        for k in range(4)
-        if w[top == k].sum() > 0
-    ]
+    rows = [(k, top == k) for k in range(4) if w[top == k].sum() > 0]
+    predicted = [w[r].sum() * squares_by_loops((y == k)[r], p[r, k], w[r], 5, debias) for k, r in rows]
     squares = {
         "classwise": sum(by_class) / 4,
         "confidence": squares_by_loops(y == top, p.max(axis=1), w, 5, debias),
-        "top-label": sum(weight * square for weight, square in predicted),
+        "top-label": sum(predicted) / w.sum(),
     }
     if debias and calibrated:
         assert min(by_class) < 0 < max(by_class)
@@ -101,8 +87,7 @@ def test_l2_over_classes_is_the_root_of_the_mean_square(debias, calibrated):
 
 def canonical_by_loops(y, p, w, n_bins, norm, debias=False):
     """Rows are gathered in a dictionary by the cell of the simplex that they lie in."""
-    n_classes = p.shape[1]
-    cells = {}
+    n_classes, cells = p.shape[1], {}
     for i, row in enumerate(p):
         c = [n_bins * sum(row[: k + 1]) for k in range(n_classes - 1)]
         whole = tuple(int(np.floor(value)) for value in c)
@@ -132,8 +117,7 @@ def canonical_by_loops(y, p, w, n_bins, norm, debias=False):
 @pytest.mark.parametrize(("norm", "debias"), [("l1", False), ("l2", False), ("l2", True), ("max", False)])
 def test_canonical_bins(n_classes, norm, debias):
     rng = np.random.default_rng(n_classes)
-    p = rng.dirichlet(np.ones(n_classes), size=150)
-    y = rng.integers(0, n_classes, 150)
+    p, y = rng.dirichlet(np.ones(n_classes), size=150), rng.integers(0, n_classes, 150)
     w = rng.integers(1, 4, 150)
     for n_bins in (1, 2, 4):
         options = {"n_bins": n_bins, "norm": norm, "debias": debias, "reduction": "canonical"}
@@ -143,15 +127,8 @@ def test_canonical_bins(n_classes, norm, debias):
         assert value == pytest.approx(repeated, abs=1e-9)
 
 
-def test_canonical_by_hand():
-    p = [[0.5, 0.3, 0.2]] * 4
-    canonical = {"reduction": "canonical"}
-    # frequencies 1/4, 1/2, 1/4
-    y = [0, 1, 1, 2]
-    assert expected_calibration_error(y, p, **canonical) == pytest.approx(0.25)
-    expected = np.sqrt((0.25**2 + 0.2**2 + 0.05**2) / 2)
-    assert expected_calibration_error(y, p, norm="l2", **canonical) == pytest.approx(expected)
-    # two classes: the usual error
+def test_canonical_bins_of_two_classes_are_the_usual_ones():
+    y, p, canonical = [0, 1, 1, 2], [[0.5, 0.3, 0.2]] * 4, {"reduction": "canonical"}
     binary = expected_calibration_error([0, 1, 1], [0.2, 0.3, 0.9])
     assert expected_calibration_error([0, 1, 1], [0.2, 0.3, 0.9], **canonical) == binary
     with pytest.raises(ValueError, match="strategy"):
@@ -186,10 +163,9 @@ def test_stops_before_the_first_fall(strategy, seed):
             break
         chosen = n_bins
     for norm in ("l1", "l2"):
-        expected = expected_calibration_error(
-            y, p, sample_weight=w, n_bins=chosen, strategy=strategy, norm=norm, pos_label=1
-        )
-        value = sweep_calibration_error(y, p, sample_weight=w, strategy=strategy, norm=norm, pos_label=1)
+        given = {"sample_weight": w, "strategy": strategy, "norm": norm, "pos_label": 1}
+        expected = expected_calibration_error(y, p, n_bins=chosen, **given)
+        value = sweep_calibration_error(y, p, **given)
         assert value == pytest.approx(expected, abs=1e-12)
         if strategy == "uniform":
             edges = np.arange(chosen + 1) / chosen

@@ -41,10 +41,7 @@ def test_hand_computed_predictions(case):
 BAD_INPUT = [
     ({"y_proba": [0.1, np.nan, 0.5]}, "y_proba"),
     ({"y_proba": [0.1, np.inf, 0.5]}, "y_proba"),
-    (
-        {"y_proba": [0.1, 1.1, 0.5]},
-        r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass probabilities",
-    ),
+    ({"y_proba": [0.1, 1.1, 0.5]}, r"y_proba contains 1\.1 at index 1, outside \[0, 1\]\. Pass proba"),
     ({"y_proba": [0.1, 1.00001, 0.5]}, r"1\.00001 at index 1, outside \[0, 1\] by more than the 1e-6"),
     ({"y_proba": [0.1, -1e-5, 0.5]}, "y_proba"),
     ({"y_proba": [0.1, 0.5]}, "y_true has 3 samples but y_proba has 2"),
@@ -180,8 +177,7 @@ def judged():
     rng = np.random.default_rng(14)
     p = np.round(rng.random(60), 2)
     count = rng.binomial(JUDGEMENTS, p**1.3)
-    one_by_one = (np.arange(JUDGEMENTS) < count[:, None]).astype(int).ravel()
-    return p, count, one_by_one, np.repeat(p, JUDGEMENTS)
+    return p, count, (np.arange(JUDGEMENTS) < count[:, None]).astype(int).ravel(), np.repeat(p, JUDGEMENTS)
 
 
 #: The variance of outcomes 0 and 1 is taken off, or the pairs of a judgment with itself.
@@ -227,8 +223,7 @@ def test_outcomes_between_0_and_1_by_hand(judged):
     p, count, _, _ = judged
     y = count / JUDGEMENTS
     # the bandwidth is that of 60 samples, not of 300 judgments
-    width = 60 ** (-1 / 3)
-    assert metrics.logit_smoothed_ece(y, p) == metrics.logit_smoothed_ece(y, p, bandwidth=width)
+    assert metrics.logit_smoothed_ece(y, p) == metrics.logit_smoothed_ece(y, p, bandwidth=60 ** (-1 / 3))
     # without the pairs of a sample with itself
     kernel = np.exp(-np.abs(p[:, None] - p)) * np.outer(y - p, y - p)
     found = metrics.kernel_calibration_error(y, p, squared=True)

@@ -13,8 +13,7 @@ def test_walk():
     result = metrics.cutoff_result([0, 1, 1, 0], [0.2, 0.5, 0.5, 0.9])
     np.testing.assert_allclose(result.probabilities, [0.2, 0.5, 0.9])
     np.testing.assert_allclose(result.walk, [-0.05, 0.2, -0.025])
-    assert result.value == pytest.approx(0.25)
-    assert (result.lower, result.upper) == (0.5, 0.5)
+    assert (result.value, result.lower, result.upper) == (pytest.approx(0.25), 0.5, 0.5)
     assert (result.base_rate, result.n_samples) == (0.5, 4)
     assert "too low" in str(result)
 
@@ -23,8 +22,7 @@ def test_decision_gaps_are_bounded():
     # Propositions 3.1 and 3.2
     for y, p, w in map(small, range(25)):
         cutoff = metrics.cutoff_calibration_error(y, p, sample_weight=w)
-        values = np.unique(p)
-        ece = sum(abs(np.sum((w * (y - p))[p == value])) for value in values) / w.sum()
+        ece = sum(abs(np.sum((w * (y - p))[p == value])) for value in np.unique(p)) / w.sum()
         for recalibration, bound in (("monotone", cutoff), ("either", 2 * cutoff), ("any", ece)):
             result = metrics.decision_risk_result(y, p, recalibration=recalibration, sample_weight=w)
             assert result.bound == pytest.approx(bound, abs=1e-12)
@@ -61,8 +59,7 @@ def test_bound_of_the_ece_over_all_signs():
     rng = np.random.default_rng(0)
     for n, noise in ((60, 0.0), (60, 0.4), (4000, 0.3)):
         p = rng.choice([0.1, 0.3, 0.6, 0.9], n)
-        y = (rng.random(n) < np.clip(p - noise, 0, 1)).astype(int)
-        bounds = []
+        y, bounds = (rng.random(n) < np.clip(p - noise, 0, 1)).astype(int), []
         for signs in product((-1, 1), repeat=4):
             z = np.array(signs)[np.searchsorted([0.1, 0.3, 0.6, 0.9], p)] * (y - p)
             step = np.log(2 / 0.1)
@@ -82,18 +79,14 @@ def test_bound_of_the_ece_over_all_signs():
     for call, message in (
         (lambda: half.ece_bound(1.0), "confidence must lie strictly between"),
         (lambda: half.effective_support(0.0), "fraction must lie strictly between"),
-        (
-            lambda: metrics.cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).ece_bound(),
-            "sampling weights",
-        ),
+        (metrics.cutoff_result([0, 1], [0.2, 0.4], sample_weight=[0.5, 1]).ece_bound, "sampling weights"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
 
 
 def test_effective_support():
-    p = np.repeat([0.1, 0.2, 0.3, 0.4], [50, 30, 15, 5])
-    result = metrics.cutoff_result(np.arange(100) % 2, p)
+    result = metrics.cutoff_result(np.arange(100) % 2, np.repeat([0.1, 0.2, 0.3, 0.4], [50, 30, 15, 5]))
     assert [result.effective_support(f) for f in (0.4, 0.5, 0.51, 0.95, 0.96)] == [1, 1, 2, 3, 4]
 
 
@@ -106,9 +99,8 @@ def test_bound_of_the_ece_covers_it(values, noise):
     error, bounds = np.abs(truth - t).mean(), []
     for _ in range(200):
         index = rng.integers(values, size=2000)
-        bounds.append(
-            metrics.cutoff_result((rng.random(2000) < truth[index]).astype(int), t[index]).ece_bound()
-        )
+        y = (rng.random(2000) < truth[index]).astype(int)
+        bounds.append(metrics.cutoff_result(y, t[index]).ece_bound())
     assert np.mean(np.array(bounds) >= error) >= 0.95
     # noise of the values and of the mean, and the last term of the bound
     assert np.mean(bounds) < error + 0.5 * np.sqrt(values / 2000) + 0.04

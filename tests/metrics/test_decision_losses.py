@@ -53,14 +53,10 @@ def frequencies(y, p, w):
 def test_decision_loss_is_the_linear_program():
     for y, p, w in samples():
         increasing, decreasing = isotonic_by_extremes(y, p, w), isotonic_by_extremes(y, -p, w)
-        for recalibration, fits in (
-            ("monotone", [increasing]),
-            ("either", [increasing, decreasing]),
-            ("any", [frequencies(y, p, w)]),
-        ):
+        fits_of = {"monotone": [increasing], "either": [increasing, decreasing]}
+        for recalibration, fits in (fits_of | {"any": [frequencies(y, p, w)]}).items():
             found = metrics.calibration_decision_loss(y, p, sample_weight=w, recalibration=recalibration)
-            expected = max(loss_by_linear_program(y, p, w, fit) for fit in fits)
-            assert found == pytest.approx(expected, abs=1e-9)
+            assert found == pytest.approx(max(loss_by_linear_program(y, p, w, fit) for fit in fits), abs=1e-9)
 
 
 def test_largest_gap_is_the_supremum():
@@ -72,9 +68,8 @@ def test_largest_gap_is_the_supremum():
             given = {"recalibration": recalibration, "sample_weight": w}
             found = metrics.decision_risk_gap(y, p, threshold="max", **given)
             assert found == pytest.approx(max(gaps), abs=1e-8)
-            np.testing.assert_allclose(
-                metrics.decision_risk_result(y, p, thresholds=near, **given).gap, gaps, rtol=0, atol=1e-12
-            )
+            result = metrics.decision_risk_result(y, p, thresholds=near, **given)
+            np.testing.assert_allclose(result.gap, gaps, rtol=0, atol=1e-12)
             assert metrics.decision_risk_result(y, p, **given).gap.max() <= found + 1e-15
 
 
@@ -85,9 +80,7 @@ def test_bounds_of_the_decision_loss():
         y = (rng.random(300) < p**power).astype(int)
         gap, loss = metrics.decision_risk_gap(y, p, threshold="max"), metrics.calibration_decision_loss(y, p)
         assert gap <= loss <= 2 * gap <= 2 * metrics.cutoff_calibration_error(y, p)
-        either, every = (
-            metrics.calibration_decision_loss(y, p, recalibration=each) for each in ("either", "any")
-        )
+        either, every = (metrics.calibration_decision_loss(y, p, recalibration=r) for r in ("either", "any"))
         assert loss <= either <= every
 
 
@@ -116,8 +109,7 @@ def test_pooled_predictions_have_the_same_null_distribution(metric):
     pooled = expected_under_calibration(None, p, metric=metric, n_resamples=30, random_state=0)
     rng = np.random.default_rng(1)
     plain = [metric((rng.random(20_000) < p).astype(int), p) for _ in range(30)]
-    error = np.std(plain) * np.sqrt(2 / 30)
-    assert abs(pooled.expected - np.mean(plain)) < 3 * error
+    assert abs(pooled.expected - np.mean(plain)) < 3 * (np.std(plain) * np.sqrt(2 / 30))
 
 
 def test_intervals_of_the_new_errors():

@@ -26,8 +26,7 @@ def test_by_hand():
     y, p = [0, 1], [0.5 - eps, 0.5 + eps]
     found = metrics.distance_from_calibration(y, p)
     assert found.transport == pytest.approx((0.5 - eps) * 2 * eps, abs=1e-9)
-    assert found.smooth == pytest.approx((0.5 - eps) * eps)
-    assert found.interval == pytest.approx(2 * eps)
+    assert (found.smooth, found.interval) == (pytest.approx((0.5 - eps) * eps), pytest.approx(2 * eps))
 
 
 def test_the_text_contains_the_error_of_the_grid():

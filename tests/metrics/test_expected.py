@@ -16,8 +16,7 @@ SCORES = ["accuracy", "cost", "roc_auc", "log_loss", "brier_score"]
 def defined(truth, p, weight, t, cost_fp=1.0, cost_fn=1.0):
     """Metrics of a population with event probabilities ``truth``, each from its definition."""
     y = np.r_[np.ones(len(p)), np.zeros(len(p))]
-    w = np.r_[weight * truth, weight * (1 - truth)]
-    score = np.r_[p, p]
+    w, score = np.r_[weight * truth, weight * (1 - truth)], np.r_[p, p]
     act = score >= t
     tp, fp = w[act & (y == 1)].sum(), w[act & (y == 0)].sum()
     fn, tn = w[~act & (y == 1)].sum(), w[~act & (y == 0)].sum()
@@ -78,8 +77,7 @@ def test_intervals_hold_for_every_truth_that_the_certificate_allows(c):
 def test_linear_intervals_are_attained():
     """Where no probability reaches 0 or 1, the extremes are those of a linear program."""
     p, weight, c = np.linspace(0.2, 0.8, 7), np.full(7, 1 / 7), 0.01
-    found = expected_performance(p, threshold=0.5, certificate=c)
-    sums = intervals(7) * weight
+    found, sums = expected_performance(p, threshold=0.5, certificate=c), intervals(7) * weight
     act = p >= 0.5
     for name, slope in {
         "event_rate": weight,
@@ -89,8 +87,7 @@ def test_linear_intervals_are_attained():
         "log_loss": -weight * np.log(p / (1 - p)),
     }.items():
         for sign, end in ((1, "lower"), (-1, "upper")):
-            truth = extreme(sign * slope, sums, p, c)
-            interval = getattr(found, name)
+            truth, interval = extreme(sign * slope, sums, p, c), getattr(found, name)
             expected = slope @ (truth - p)
             assert getattr(interval, end) - interval.estimate == pytest.approx(expected, abs=1e-9)
 
@@ -98,8 +95,7 @@ def test_linear_intervals_are_attained():
 def test_auc_interval_against_a_search():
     """The greatest area over event rates and deviations, on a fine grid."""
     p, c = np.random.default_rng(2).beta(2, 5, 40), 0.015
-    found = expected_performance(p, certificate=c).roc_auc
-    event_rate = p.mean()
+    found, event_rate = expected_performance(p, certificate=c).roc_auc, p.mean()
     integral = np.mean([(p * ((p > u) + 0.5 * (p == u))).mean() for u in p])
     rate = np.linspace(event_rate - c, event_rate + c, 20001)
     change = rate - event_rate
@@ -163,8 +159,7 @@ def test_one_class_only_leaves_rates_undefined(n):
     for name in ("roc_auc", "recall", "precision", "f1"):
         assert np.isnan(getattr(none, name).estimate), name
     assert none.negative_predictive_value.estimate == 1.0
-    certain = expected_performance(np.repeat([0.0, 1.0], n))
-    assert certain.roc_auc.estimate == pytest.approx(1.0)
+    assert expected_performance(np.repeat([0.0, 1.0], n)).roc_auc.estimate == pytest.approx(1.0)
 
 
 def test_by_hand():
@@ -201,12 +196,10 @@ def test_rates_without_denominator():
 
 def test_zeros_and_ones():
     found = expected_performance([0.0, 0.0, 1.0, 0.5], certificate=0.01)
-    assert found.log_loss.estimate == pytest.approx(np.log(2) / 4)
-    assert found.log_loss.upper == np.inf
+    assert (found.log_loss.estimate, found.log_loss.upper) == (pytest.approx(np.log(2) / 4), np.inf)
     exact = expected_performance([0.0, 0.0, 1.0, 0.5], certificate=0.0)
     assert exact.log_loss.upper == exact.log_loss.estimate
-    only = expected_performance([0.0, 0.0], certificate=0.01)
-    assert np.isnan(only.roc_auc.estimate)
+    assert np.isnan(expected_performance([0.0, 0.0], certificate=0.01).roc_auc.estimate)
     # at .3 and .31 the greatest event rate is 1 up to rounding
     for p, c in (([0.3], 0.5), ([0.7] * 3, 0.3), ([0.57], 0.43), ([0.69], 0.31)):
         one = expected_performance(p, certificate=c)

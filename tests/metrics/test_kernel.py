@@ -14,13 +14,11 @@ def distance(p, q):
 
 
 def by_pairs(residuals, p, s, debias):
-    n = len(p)
-    total = 0.0
+    n, total = len(p), 0.0
     for i in range(n):
         for j in range(n):
             if i != j or not debias:
-                value = math.exp(-distance(p[i], p[j]) / s)
-                total += value * float(np.dot(residuals[i], residuals[j]))
+                total += math.exp(-distance(p[i], p[j]) / s) * float(np.dot(residuals[i], residuals[j]))
     return total / (n * (n - 1) if debias else n * n)
 
 
@@ -28,8 +26,7 @@ def sample(n_classes, n=40):
     rng = np.random.default_rng(n_classes)
     p = rng.dirichlet(np.ones(n_classes), size=n)
     p[10:20] = p[:10]
-    y = rng.integers(0, n_classes, n)
-    return y, p
+    return rng.integers(0, n_classes, n), p
 
 
 @pytest.mark.parametrize("debias", [True, False])
@@ -56,10 +53,8 @@ def test_weights_are_repetitions_of_several_classes():
 
 def test_rows_beyond_one_block():
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), size=1100)
-    y = rng.integers(0, 3, 1100)
-    residual = np.eye(3)[y] - p
-    gaps = np.abs(p[:, None] - p[None]).sum(axis=2) / 2
+    p, y = rng.dirichlet(np.ones(3), size=1100), rng.integers(0, 3, 1100)
+    residual, gaps = np.eye(3)[y] - p, np.abs(p[:, None] - p[None]).sum(axis=2) / 2
     expected = np.sum(np.exp(-gaps) * (residual @ residual.T)) / 1100**2
     assert kce(y, p, debias=False, squared=True) == pytest.approx(expected, rel=1e-10)
 

@@ -18,8 +18,7 @@ EPS = 2.0**-53
 def sample(seed=0, n=25):
     rng = np.random.default_rng(seed)
     p = np.concatenate([rng.random(n), [0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3, 0.3 + 1e-6]])
-    y = (rng.random(p.shape[0]) < 0.5).astype(int)
-    return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
+    return (rng.random(p.shape[0]) < 0.5).astype(int), p, rng.integers(1, 4, p.shape[0]).astype(float)
 
 
 @pytest.mark.parametrize("s", [thorough(1e-3), 0.1, 1.0, 10.0])
@@ -33,11 +32,9 @@ def test_gaussian_noise_is_the_definition(s):
 def test_uniform_noise_is_the_definition(s):
     y, p, w = sample(1)
     h = np.log(np.clip(p, EPS, 1 - EPS) / (1 - np.clip(p, EPS, 1 - EPS)))
-    edges = np.unique(np.concatenate([h - s / 2, h + s / 2]))
-    total = 0.0
+    edges, total = np.unique(np.concatenate([h - s / 2, h + s / 2])), 0.0
     for low, high in pairwise(edges):
-        inside = np.abs((low + high) / 2 - h) < s / 2
-        t = np.linspace(low, high, 4001)
+        inside, t = np.abs((low + high) / 2 - h) < s / 2, np.linspace(low, high, 4001)
         g = (w[inside] * (y[inside] - expit(t)[:, None])).sum(axis=1)
         total += trapezoid(np.abs(g), t)
     value = logit_smoothed_ece(y, p, sample_weight=w, bandwidth=s, noise="uniform")

@@ -77,12 +77,9 @@ def samples(prob, kind):
         count = np.ones(prob.shape[0])
         return count, rng.random(shape) < prob[:, np.newaxis]
     if kind == "ties":
-        count = rng.integers(1, 12, prob.shape[0]).astype(float)
-        return count, rng.binomial(count.astype(int)[:, np.newaxis], 0.8 * prob[:, np.newaxis], shape).astype(
-            float
-        )
-    n = 2 * prob.shape[0] + 1
-    count = rng.multinomial(n, np.full(prob.shape[0], 1 / prob.shape[0]), size=DRAWS).T
+        count = rng.integers(1, 12, prob.shape[0])
+        return count * 1.0, rng.binomial(count[:, np.newaxis], 0.8 * prob[:, np.newaxis], shape) * 1.0
+    count = rng.multinomial(2 * prob.shape[0] + 1, np.full(prob.shape[0], 1 / prob.shape[0]), size=DRAWS).T
     return count.astype(float), rng.binomial(count, np.sqrt(prob)[:, np.newaxis]).astype(float)
 
 
@@ -90,8 +87,7 @@ def plain_loop(metric, prob, count, positives):
     values = []
     for j in range(positives.shape[1]):
         rows = (count if count.ndim == 1 else count[:, j]).astype(int)
-        events = positives[:, j].astype(int)
-        p = np.repeat(prob, rows)
+        events, p = positives[:, j].astype(int), np.repeat(prob, rows)
         y = np.concatenate([np.r_[np.ones(k), np.zeros(m - k)] for m, k in zip(rows, events, strict=True)])
         values.append(metric(y.astype(int), p))
     return np.array(values)
@@ -200,15 +196,12 @@ def test_floor_test_and_interval_are_those_of_the_loop(metric):
         return metric(y_true, y_proba, sample_weight=sample_weight)
 
     y, p = simulated(70, seed=2, truth=1.3, digits=2)
-    ours, theirs = (
-        expected_under_calibration(None, p, metric=m, random_state=0, n_resamples=40) for m in (metric, loop)
-    )
+    given = {"random_state": 0, "n_resamples": 40}
+    ours, theirs = (expected_under_calibration(None, p, metric=m, **given) for m in (metric, loop))
     np.testing.assert_allclose(ours.values, theirs.values, atol=1e-6)
     for resample in ("labels", "pairs"):
-        ours, theirs = (
-            ConsistencyTest(m, n_resamples=39, resample=resample, random_state=0).test(y, p)
-            for m in (metric, loop)
-        )
+        given = {"n_resamples": 39, "resample": resample, "random_state": 0}
+        ours, theirs = (ConsistencyTest(m, **given).test(y, p) for m in (metric, loop))
         assert ours.pvalue == theirs.pvalue
         np.testing.assert_allclose(ours.null_distribution, theirs.null_distribution, atol=1e-6)
     # the lower end of some metrics allows for populations that the loop does not declare

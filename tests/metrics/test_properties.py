@@ -33,8 +33,7 @@ def test_rows(case, sample, data):
     assert 0 <= value <= 1
     y_, p_, w_ = data.draw(_strategies.permuted(sample))
     assert case.call(y_, p_, sample_weight=w_, pos_label=1) == near(value, abs=1e-12)
-    repeated = case.call(np.repeat(y, w), np.repeat(p, w), pos_label=1)
-    assert repeated == near(value, abs=1e-8)
+    assert case.call(np.repeat(y, w), np.repeat(p, w), pos_label=1) == near(value, abs=1e-8)
     keep = w > 0
     assert case.call(y[keep], p[keep], sample_weight=w[keep], pos_label=1) == value
 
@@ -48,8 +47,7 @@ def test_names_and_precision(case, sample, pairs):
     y, p, w = sample
     negative, positive = pairs[0]
     value = case.call(y, p, sample_weight=w, pos_label=1)
-    names = np.where(y == 1, positive, negative)
-    assert case.call(names, p, sample_weight=w, pos_label=positive) == value
+    assert case.call(np.where(y == 1, positive, negative), p, sample_weight=w, pos_label=positive) == value
     # halves that add up to the whole weight
     twice = (np.tile(values, 2) for values in (y, p))
     expected = near(case.call(y, p, sample_weight=2 * w, pos_label=1), abs=1e-8)
@@ -135,8 +133,7 @@ def test_lipschitz_error_is_its_program(sample):
 def test_binned_error_is_a_loop_over_bins(sample, n_bins, norm):
     y, p, w = sample
     value = metrics.expected_calibration_error(y, p, sample_weight=w, pos_label=1, n_bins=n_bins, norm=norm)
-    edges = np.arange(n_bins + 1) / n_bins
-    assert value == near(_references.binned_ece(y, p, w, edges, norm), abs=1e-12)
+    assert value == near(_references.binned_ece(y, p, w, np.arange(n_bins + 1) / n_bins, norm), abs=1e-12)
 
 
 @_strategies.more

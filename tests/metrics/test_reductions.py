@@ -41,11 +41,8 @@ def by_loops(case, y, p, w, reduction):
 def averaged(metric, y, p, w, reduction):
     n_classes = p.shape[1]
     if reduction == "classwise":
-        parts = [
-            metric([int(label == k) for label in y], p[:, k], sample_weight=w, pos_label=1)
-            for k in range(n_classes)
-        ]
-        return sum(parts) / n_classes
+        each = (([int(label == k) for label in y], p[:, k]) for k in range(n_classes))
+        return sum(metric(*pair, sample_weight=w, pos_label=1) for pair in each) / n_classes
     predicted = [max(range(n_classes), key=lambda k, row=row: row[k]) for row in p]
     best = np.array([row[k] for row, k in zip(p, predicted, strict=True)])
     right = np.array([int(k == label) for k, label in zip(predicted, y, strict=True)])
@@ -104,17 +101,13 @@ def test_several_labels(case):
 def test_scorers_agree(case):
     y, X, w = sample(3)
     labels = np.array(["ape", "bee", "cat"])[y]
-    model = GaussianNB().fit(X, labels)
-    keep = y != 0
+    model, keep = GaussianNB().fit(X, labels), y != 0
     reduction = REDUCTIONS[METRICS.index(case) % 3]
     scorer = CalibrationScorer(case.function, reduction=reduction, **case.params)
-    expected = case.call(
-        labels[keep], model.predict_proba(X[keep]), labels=model.classes_, reduction=reduction
-    )
+    given = {"labels": model.classes_, "reduction": reduction}
+    expected = case.call(labels[keep], model.predict_proba(X[keep]), **given)
     assert scorer(model, X[keep], labels[keep]) == pytest.approx(-expected, abs=1e-9)
-    expected = case.call(
-        labels, model.predict_proba(X), labels=model.classes_, reduction=reduction, sample_weight=w
-    )
+    expected = case.call(labels, model.predict_proba(X), sample_weight=w, **given)
     assert scorer(model, X, labels, sample_weight=w) == pytest.approx(-expected, abs=1e-9)
 
 
@@ -158,8 +151,7 @@ def test_of_two_labels_the_last_is_positive(case):
 def test_a_list_with_an_array_for_each_label(case):
     codes, proba, _ = sample(3)
     y = (codes[:, np.newaxis] == np.arange(3)).astype(int)
-    expected = case.call(y, proba)
-    each = [np.column_stack([1 - p, p]) for p in proba.T]
+    expected, each = case.call(y, proba), [np.column_stack([1 - p, p]) for p in proba.T]
     assert case.call(y, each) == case.call(y, np.array(each)) == expected
     assert case.call(y.astype(bool), tuple(each)) == expected
 

@@ -18,8 +18,7 @@ def mean_over_orders(right, confidence):
             continue
         area = Fraction(0)
         for i in range(1, n + 1):
-            wrong = sum(1 - int(right[j]) for j in order[:i])
-            area += Fraction(wrong, i)
+            area += Fraction(sum(1 - int(right[j]) for j in order[:i]), i)
         areas.append(area / n)
     return float(sum(areas) / len(areas))
 
@@ -32,8 +31,7 @@ def test_a_case_by_hand():
     np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1.0])
     np.testing.assert_allclose(curve.risk, [0, 0, 1 / 3, 1 / 2])
     assert curve.area == pytest.approx((1 / 3 + 1 / 2) / 4)
-    assert area_under_risk_coverage(y, p) == curve.area
-    assert curve.at(0.75) == (0.5, 0.0)
+    assert (area_under_risk_coverage(y, p), curve.at(0.75)) == (curve.area, (0.5, 0.0))
     assert curve.at(0.0) == (1.0, 0.5)
     coverage, risk = curve.at(0.95)
     assert coverage == 0.0
@@ -49,8 +47,7 @@ def test_equal_confidences_of_both_classes_are_ties():
     p = [0.68, 0.32, 0.68, 0.32]
     for y in ([1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]):
         curve = risk_coverage_curve(y, p, pos_label=1)
-        assert curve.threshold.tolist() == [0.68]
-        assert curve.area == pytest.approx(0.5)
+        assert (curve.threshold.tolist(), curve.area) == ([0.68], pytest.approx(0.5))
     # real differences stay
     near = risk_coverage_curve([1, 1, 0], [1 - 2**-53, 1 - 2**-52, 1e-14], pos_label=1)
     assert near.threshold.shape == (3,)
@@ -60,18 +57,16 @@ def test_equal_confidences_of_both_classes_are_ties():
 def test_ties_are_the_mean_over_all_orders(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
-    confidence = rng.integers(0, 3, n) / 4
-    right = rng.integers(0, 2, n)
-    found = area_under_risk_coverage(right, confidence, pos_label=1, reduction="classwise")
+    confidence, right = rng.integers(0, 3, n) / 4, rng.integers(0, 2, n)
+    given = {"pos_label": 1, "reduction": "classwise"}
+    found = area_under_risk_coverage(right, confidence, **given)
     assert found == pytest.approx(mean_over_orders(right, confidence), abs=1e-13)
     # a weight of k is k repetitions
     weight = rng.integers(0, 3, n)
     weight[0] += 1
     copies = np.repeat(np.arange(n), weight)
-    expected = area_under_risk_coverage(right[copies], confidence[copies], pos_label=1, reduction="classwise")
-    found = area_under_risk_coverage(
-        right, confidence, sample_weight=weight, pos_label=1, reduction="classwise"
-    )
+    expected = area_under_risk_coverage(right[copies], confidence[copies], **given)
+    found = area_under_risk_coverage(right, confidence, sample_weight=weight, **given)
     assert found == pytest.approx(expected, abs=1e-13)
 
 
@@ -103,8 +98,7 @@ def test_unit_of_weights_does_not_matter():
 
 def test_many_samples_agree_with_a_sum_over_ranks():
     y, p = simulated(100_000)
-    wrong = 1 - y[np.argsort(-p)]
-    expected = np.mean(np.cumsum(wrong) / np.arange(1, 100_001))
+    expected = np.mean(np.cumsum(1 - y[np.argsort(-p)]) / np.arange(1, 100_001))
     assert area_under_risk_coverage(y, p, reduction="classwise") == pytest.approx(expected, abs=1e-12)
 
 

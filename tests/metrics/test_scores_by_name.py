@@ -15,20 +15,15 @@ from sklearn_calib.plot import ComparisonDisplay
 from sklearn_calib.scorers import CalibrationScorer
 from tests._tiers import thorough
 
-NAMES = {
-    "brier_score": brier_score_loss,
-    "brier_score_loss": brier_score_loss,
-    "log_loss": log_loss,
-    "roc_auc": roc_auc_score,
-}
+NAMES = dict.fromkeys(("brier_score", "brier_score_loss"), brier_score_loss)
+NAMES |= {"log_loss": log_loss, "roc_auc": roc_auc_score}
 
 
 @pytest.fixture(scope="module")
 def forecast():
     rng = np.random.default_rng(0)
     p = np.append(rng.uniform(size=198).round(2), [0.0, 1.0])
-    y = (rng.uniform(size=200) < p).astype(int)
-    return y, p, rng.integers(1, 4, 200)
+    return (rng.uniform(size=200) < p).astype(int), p, rng.integers(1, 4, 200)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +44,8 @@ def test_scores_are_those_of_scikit_learn(name, forecast):
     expected = NAMES[name]
 
     def estimate(y, p, **given):
-        return inference.confidence_interval(
-            y, p, metric=name, method="bootstrap", n_resamples=40, random_state=0, **given
-        ).estimate
+        given |= {"method": "bootstrap", "n_resamples": 40, "random_state": 0}
+        return inference.confidence_interval(y, p, metric=name, **given).estimate
 
     assert estimate(y, p) == pytest.approx(expected(y, p), rel=1e-12)
     assert estimate(y, p, sample_weight=w) == pytest.approx(expected(y, p, sample_weight=w), rel=1e-12)
@@ -102,8 +96,7 @@ def test_names_and_functions_give_the_same_inference(name, forecast):
     np.testing.assert_allclose(by_name.values, by_function.values, rtol=1e-12)
     tests = [inference.ConsistencyTest(metric, n_resamples=19, random_state=0) for metric in (name, function)]
     assert tests[0].test(y, p**2).pvalue == tests[1].test(y, p**2).pvalue
-    models = {"a": p, "b": p**2}
-    options = {"n_resamples": 19, "intervals": False}
+    models, options = {"a": p, "b": p**2}, {"n_resamples": 19, "intervals": False}
     found, other = (inference.compare_models(y, models, metric=m, **options) for m in (name, function))
     assert found.pairs[0].difference == pytest.approx(other.pairs[0].difference, rel=1e-12)
     assert found.pairs[0].pvalue == other.pairs[0].pvalue

@@ -17,8 +17,7 @@ def sample(seed=0, n=30):
     """Random rows, ties, mass at both ends, neighbors far closer than any cell, and weights."""
     rng = np.random.default_rng(seed)
     p = np.concatenate([rng.random(n), [0.0, 0.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.3, 0.3 + 1e-7]])
-    y = (rng.random(p.shape[0]) < 0.4).astype(int)
-    return y, p, rng.integers(1, 4, p.shape[0]).astype(float)
+    return (rng.random(p.shape[0]) < 0.4).astype(int), p, rng.integers(1, 4, p.shape[0]).astype(float)
 
 
 @pytest.mark.parametrize("s", [1e-3, 5e-3, 0.03, 0.2, 1.0])
@@ -146,8 +145,7 @@ def residuals(n, r, seed=0, power=1.0):
 
 
 def error_by_quadrature(x, mass, s, nodes=20_001):
-    t = np.linspace(0, 1, nodes)
-    values = np.abs(folded_gaussian_sum(t, x, mass, s))
+    values = np.abs(folded_gaussian_sum(np.linspace(0, 1, nodes), x, mass, s))
     return float((values[1:] + values[:-1]).sum() / 2 / (nodes - 1))
 
 
@@ -160,16 +158,13 @@ def test_fixed_points_on_a_longer_axis():
 
 def test_fixed_points_of_every_size_at_once():
     """Samples whose bandwidths differ by orders of magnitude, and some that have none."""
-    x = np.linspace(0, 1, 400)
-    sign = np.where(np.arange(400) % 2, 1.0, -1.0)
+    x, sign = np.linspace(0, 1, 400), np.where(np.arange(400) % 2, 1.0, -1.0)
     one_sign = [np.zeros(400), np.full(400, -1e-3), x / 400]
     mass = np.stack([*one_sign, 1e-9 * sign, 1e-6 * sign, 1e-3 * sign], axis=1)
     twice = _fixed_points(CosineProjection(x), np.repeat(mass, 4, axis=1), 1.0).reshape(6, 4)
     assert np.ptp(twice, axis=1).max() < 1e-6
     found = twice[:, 0]
-    assert found[0] == 0
-    assert found[1] == pytest.approx(0.4)
-    assert found[2] == pytest.approx(x.mean())
+    assert (found[0], found[1], found[2]) == (0, pytest.approx(0.4), pytest.approx(x.mean()))
     # alternating masses cancel where the scale is above their distance; finer ones than 2**-14 are not tried
     assert found[3] < 1e-6
     assert found[4] == pytest.approx(error_by_quadrature(x, mass[:, 4], max(found[4], 2.0**-14)), abs=1e-6)
@@ -180,8 +175,7 @@ def test_fixed_points_of_every_size_at_once():
 def test_few_fine_samples_among_coarse_ones():
     x, coarse = residuals(800, 6, power=3.0)
     fine = np.where(np.arange(800) % 2, 1.0, -1.0)[:, np.newaxis] * np.array([2e-4, 4e-4])
-    mass = np.hstack([coarse, fine])
-    project = CosineProjection(x)
+    mass, project = np.hstack([coarse, fine]), CosineProjection(x)
     found = _fixed_points(project, mass, 1.0)
     for j in (0, 6, 7):
         assert found[j] == pytest.approx(_fixed_points(project, mass[:, [j]], 1.0)[0], abs=1e-6)
@@ -204,8 +198,7 @@ def test_predictions_on_a_part_of_the_axis(place):
 
 def test_resnet34_on_imagenet():
     # Figure 2(a): both errors .078
-    source = outside_data("imagenet_confidences", "timm_resnet34.npz")
-    data = np.load(source)
+    data = np.load(outside_data("imagenet_confidences", "timm_resnet34.npz"))
     correct, confidence = data["correct"], data["conf"]
     assert metrics.expected_calibration_error(correct, confidence) == pytest.approx(0.0780, abs=5e-5)
     assert metrics.smooth_ece(correct, confidence) == pytest.approx(0.0779, abs=5e-5)

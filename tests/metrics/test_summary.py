@@ -98,8 +98,7 @@ def test_estimates_and_profile_intervals(seed):
 
     (alone,), (both, slope) = maximize(lambda at: loss(*at, 1.0), 1), maximize(lambda at: loss(*at), 2)
     for estimate, value in ((found.intercept, alone), (found.slope_intercept, both), (found.slope, slope)):
-        assert estimate.estimate == pytest.approx(value, abs=1e-6)
-        assert estimate.method == "profile"
+        assert (estimate.estimate, estimate.method) == (pytest.approx(value, abs=1e-6), "profile")
     limit = norm.ppf(0.95) ** 2
     best = loss(found.slope_intercept.estimate, found.slope.estimate)
     for end in (found.slope.lower, found.slope.upper):
@@ -138,28 +137,23 @@ def spline_reference(y, p, w, quantiles):
     knots = np.interp(quantiles, (np.cumsum(mass) - mass / 2) / mass.sum(), values)
     low, high = knots[0], knots[-1]
     full = np.concatenate([[low] * 4, knots[1:-1], [high] * 4])
-    size = full.shape[0] - 4
-    splines = [BSpline(full, row, 3) for row in np.eye(size)]
+    splines = [BSpline(full, row, 3) for row in np.eye(full.shape[0] - 4)]
     # natural: the second derivative vanishes at both ends
     ends = np.array([[s.derivative(2)(low), s.derivative(2)(high)] for s in splines])
     natural = np.linalg.svd(ends.T)[2][2:]
 
     def column(coefficients):
         s = BSpline(full, coefficients, 3)
-        slope = s.derivative()
-        inside = np.clip(x, low, high)
+        slope, inside = s.derivative(), np.clip(x, low, high)
         return s(inside) + np.where(x < low, slope(low), slope(high)) * (x - inside)
 
-    basis = np.column_stack([column(row) for row in natural])
-    share = w / w.sum()
+    basis, share = np.column_stack([column(row) for row in natural]), w / w.sum()
     penalty = 1e-4 * (share @ y) * (1 - share @ y) * w.sum()
 
     def loss(at):
         eta = basis @ at
-        centered = eta - share @ eta
-        return float(np.sum(w * np.logaddexp(0, np.where(y == 1, -eta, eta)))) + penalty / 2 * float(
-            share @ centered**2
-        )
+        roughness = share @ (eta - share @ eta) ** 2
+        return float(w @ np.logaddexp(0, np.where(y == 1, -eta, eta)) + penalty / 2 * roughness)
 
     def gradient(at):
         eta = basis @ at
@@ -174,8 +168,7 @@ def test_curve_and_distances():
     y, p, w = sample(4)
     curve = spline_reference(y, p, w, KNOTS)
     found = calibration_summary(y, p, sample_weight=w, weights="frequency")
-    order = np.searchsorted(found.probabilities, p)
-    np.testing.assert_allclose(found.curve[order], curve, atol=1e-5)
+    np.testing.assert_allclose(found.curve[np.searchsorted(found.probabilities, p)], curve, atol=1e-5)
     gap = np.repeat(np.abs(p - curve), w)
     assert found.ici == pytest.approx(gap.mean(), abs=1e-5)
     assert found.e50 == pytest.approx(np.quantile(gap, 0.5, method="inverted_cdf"), abs=1e-5)
@@ -185,8 +178,7 @@ def test_curve_and_distances():
     assert ici == found.ici
     # a ratio of sums over samples: it knows neither the unit of the weights nor the number of repetitions
     for scaled in (7 * w, 1e-6 * w):
-        again = integrated_calibration_index(y, p, sample_weight=scaled)
-        assert again == pytest.approx(ici, abs=1e-9)
+        assert integrated_calibration_index(y, p, sample_weight=scaled) == pytest.approx(ici, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -217,8 +209,7 @@ def test_curve_with_one_knot():
 
 
 def test_equal_predictions_have_an_intercept_and_no_slope():
-    y = np.repeat([0, 1], [60, 20])
-    found = calibration_summary(y, np.full(80, 0.4), confidence=0.95)
+    found = calibration_summary(np.repeat([0, 1], [60, 20]), np.full(80, 0.4), confidence=0.95)
     # logit of 1/4 less that of 2/5
     assert found.intercept.estimate == pytest.approx(np.log(1 / 3) - np.log(2 / 3))
     # 20 events or more, and 20 or fewer, have the probability .025 at the ends
@@ -240,8 +231,7 @@ def test_large_and_scaled():
     y, p, w = sample(5)
     repeated, q = np.repeat(y, w), np.repeat(p, w)
     found = calibration_summary(y, p, sample_weight=w, weights="frequency")
-    assert found.n_samples == repeated.shape[0]
-    assert found.n_events == repeated.sum()
+    assert (found.n_samples, found.n_events) == (repeated.shape[0], repeated.sum())
     assert found.observed_minus_expected == pytest.approx(repeated.mean() - q.mean())
     ratio = found.observed_over_expected
     assert ratio.estimate == pytest.approx(repeated.sum() / q.sum())
@@ -256,9 +246,7 @@ def test_borders():
     # all outcomes equal: no line, the curve is the base rate
     found = calibration_summary([0, 0, 0], [0.1, 0.2, 0.6])
     assert found.ici == pytest.approx(0.3)
-    assert math.isnan(found.intercept.estimate)
-    assert math.isnan(found.slope.estimate)
-    assert math.isnan(found.scaled_brier)
+    assert np.isnan([found.intercept.estimate, found.slope.estimate, found.scaled_brier]).all()
     ratio = found.observed_over_expected
     assert (ratio.estimate, ratio.lower) == (0.0, 0.0)
     # no event in three samples: the probability that has .975 of one or more, over the mean prediction .3
@@ -312,8 +300,7 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
 def test_predictions_of_0_and_1_do_not_change_intercept_and_slope():
     y, p = simulated(2000, "beta", 2, 3, seed=1, truth=lambda p: expit(1.08 * logit(p)))
     p[:20], p[20:30] = 1.0, 0.0
-    clusters = np.arange(2000) // 4
-    for given in ({}, {"clusters": clusters}):
+    for given in ({}, {"clusters": np.arange(2000) // 4}):
         found = calibration_summary(y, p, **given)
         inside = {key: value[30:] if key == "clusters" else value for key, value in given.items()}
         expected = calibration_summary(y[30:], p[30:], **inside)
@@ -382,13 +369,9 @@ def test_the_measures_of_the_table_of_rms():
     found = calibration_summary(y, p)
     events, others = p[y == 1], p[y == 0]
     pairs = (events[:, np.newaxis] > others) + 0.5 * (events[:, np.newaxis] == others)
-    margin = norm.ppf(0.975) * math.sqrt(
-        pairs.mean(axis=1).var(ddof=1) / events.size + pairs.mean(axis=0).var(ddof=1) / others.size
-    )
-    c = found.c_index
-    assert (c.estimate, c.lower, c.upper) == pytest.approx(
-        (pairs.mean(), *pairs.mean() + margin * np.array([-1, 1]))
-    )
+    variances = (pairs.mean(axis=axis).var(ddof=1) / pairs.shape[1 - axis] for axis in (0, 1))
+    area, margin, c = pairs.mean(), norm.ppf(0.975) * math.sqrt(sum(variances)), found.c_index
+    assert (c.estimate, c.lower, c.upper) == pytest.approx((area, area - margin, area + margin))
     dxy = found.somers_d
     assert (dxy.estimate, dxy.upper) == pytest.approx((2 * c.estimate - 1, 2 * c.upper - 1))
 

@@ -52,8 +52,7 @@ def test_a_tie_that_begins_with_the_last_sample_of_a_chunk():
 )
 def test_the_interval_by_hand(y, p, interval, signed):
     found = cutoff_result(y, p)
-    assert (found.lower, found.upper) == interval
-    assert found.signed == pytest.approx(signed / len(y))
+    assert ((found.lower, found.upper), found.signed) == (interval, pytest.approx(signed / len(y)))
     assert found.value == pytest.approx(abs(signed) / len(y))
     assert found.value == pytest.approx(cutoff_calibration_error(y, p))
 

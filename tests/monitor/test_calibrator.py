@@ -11,13 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_calib import CalibratedClassifier
-from sklearn_calib.calibrators import (
-    IsotonicCalibrator,
-    PlattCalibrator,
-    SplineCalibrator,
-    TemperatureCalibrator,
-)
+from sklearn_calib import CalibratedClassifier, calibrators
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, SplineCalibrator
 from sklearn_calib.monitor import StreamingCalibrator
 from sklearn_calib.sketch import CalibrationSketch
 from tests._samples import simulated
@@ -56,8 +51,7 @@ def test_batches_equal_one_fit_bit_for_bit(inner, weighted):
 )
 def test_near_the_plain_calibrator(inner):
     y, p = rows(1500, 3)
-    plain = clone(inner).fit(p, y)
-    found = StreamingCalibrator(inner).fit(p, y)
+    plain, found = clone(inner).fit(p, y), StreamingCalibrator(inner).fit(p, y)
     np.testing.assert_allclose(found.transform(GRID), plain.transform(GRID), atol=2e-5)
     # without rounding it is the same: predictions that are multiples of the cells' width
     exact = np.round(p * 1024) / 1024
@@ -75,8 +69,7 @@ def test_half_life_is_weights_by_age(cuts, half_life):
     p = np.round(p * 256) / 256
     w = np.random.default_rng(6).integers(1, 4, 1500) if half_life > 10 else None
     found = streamed(y, p, cuts, w, half_life=half_life, calibrator=PlattCalibrator())
-    age = 1499.0 - np.arange(1500)
-    faded = 2.0 ** (-age / half_life) * (1 if w is None else w)
+    faded = 2.0 ** (-(1499.0 - np.arange(1500)) / half_life) * (1 if w is None else w)
     outcome, value, weight = found.sketch_.weighted_sample()
     for label in (0, 1):
         expected = np.bincount((256 * p[y == label]).astype(int), faded[y == label], minlength=257)
@@ -108,8 +101,7 @@ def test_a_long_stream_keeps_a_bounded_sketch():
 def test_window_is_the_last_rows():
     y, p = rows(1000, 8)
     found = streamed(y, p, [100, 333, 750], window=200, n_slots=20)
-    expected = CalibrationSketch().update(y[-200:], p[-200:])
-    assert found.sketch_ == expected
+    assert found.sketch_ == CalibrationSketch().update(y[-200:], p[-200:])
     last = StreamingCalibrator().fit(p[-200:], y[-200:])
     np.testing.assert_array_equal(found.transform(GRID), last.transform(GRID))
     found.partial_fit(p[:3], y[:3])
@@ -147,8 +139,7 @@ def test_fits_are_made_on_demand_and_not_more_often():
 
 def test_labels_and_shapes():
     y, p = rows(300, 15)
-    names = np.array(["ill", "well"])[1 - y]
-    expected = StreamingCalibrator().fit(p, y)
+    names, expected = np.array(["ill", "well"])[1 - y], StreamingCalibrator().fit(p, y)
     found = StreamingCalibrator().partial_fit(1 - p, names)
     assert found.classes_.tolist() == ["ill", "well"]
     np.testing.assert_allclose(found.transform(1 - GRID), 1 - expected.transform(GRID), atol=1e-4)
@@ -208,7 +199,7 @@ def test_bad_parameters():
         ({"refit_every": 0}, ValueError, "refit_every"),
         ({"precision": 3}, ValueError, "precision"),
         ({"calibrator": PlattCalibrator}, TypeError, "pass an instance"),
-        ({"calibrator": TemperatureCalibrator(link="identity")}, ValueError, "needs logits"),
+        ({"calibrator": calibrators.TemperatureCalibrator(link="identity")}, ValueError, "needs logits"),
     ]:
         y, p = rows(50, 17)
         for method in ("fit", "partial_fit"):
@@ -238,8 +229,7 @@ def test_in_the_company_of_others():
     "params", [{}, pytest.param({"window": 1_000_000}, marks=pytest.mark.thorough)], ids=str
 )
 def test_passes_the_checks_of_scikit_learn(params):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         results = check_estimator(on_columns(StreamingCalibrator(PlattCalibrator(), **params)), on_fail=None)
     passed = [result["check_name"] for result in results if result["status"] == "passed"]
     failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}

@@ -45,13 +45,11 @@ def watched(batches, **params):
 def test_the_evidence_is_that_of_the_bets(mode):
     rng = np.random.default_rng(0)
     monitor = CalibrationMonitor(mode=mode, alpha=1e-3, run_length=10_000, **ALL)
-    rounds = BettingRounds(adds_wealth=mode == "run-length")
-    largest = 0.0
+    rounds, largest = BettingRounds(adds_wealth=mode == "run-length"), 0.0
     for number in range(30):
         y, p = batch(rng, truth=None if number < 20 else too_high)
         rng.shuffle(order := np.arange(200))
-        alerts = monitor.update(y[order], p[order])
-        value = rounds.play(y, p)
+        alerts, value = monitor.update(y[order], p[order]), rounds.play(y, p)
         assert monitor.log_evidence_ == pytest.approx(value, rel=1e-9)
         largest = max(largest, value)
         if mode == "anytime":
@@ -62,8 +60,7 @@ def test_the_evidence_is_that_of_the_bets(mode):
             break
         assert value < math.log(monitor.threshold_)
     assert number >= 20
-    threshold = 1000 if mode == "anytime" else 10_000
-    assert math.exp(value) >= monitor.threshold_ == pytest.approx(threshold)
+    assert math.exp(value) >= monitor.threshold_ == pytest.approx(1000 if mode == "anytime" else 10_000)
     assert monitor.evidence_ == alerts[0].evidence == pytest.approx(math.exp(value))
     assert monitor.alerts_ == tuple(alerts)
 
@@ -132,9 +129,8 @@ def test_restarts(restart):
     # as if nothing had been before
     fresh = CalibrationMonitor(restart=restart, window=2000)
     for part in [batch(rng, truth=too_high) for _ in range(2)]:
-        assert [alert.evidence for alert in monitor.update(*part)] == [
-            a.evidence for a in fresh.update(*part)
-        ]
+        again, first = ([alert.evidence for alert in each.update(*part)] for each in (monitor, fresh))
+        assert again == first
         assert monitor.log_evidence_ == fresh.log_evidence_
     assert monitor.alerts_[: len(found)] == tuple(found)
 
@@ -244,13 +240,9 @@ def plain(y_true, y_proba):
 
 def test_empty_batches_and_impossible_outcomes():
     monitor = CalibrationMonitor()
-    assert monitor.update([], []) == []
-    assert monitor.update([0, 1], [0.2, 0.3], sample_weight=[0, 0]) == []
-    assert monitor.n_samples_seen_ == 0
-    assert monitor.history()["time"].shape == (0,)
-    assert monitor.errors_ == {}
-    assert monitor.evidence_ == 1.0
-    assert CalibrationMonitor(mode="run-length").evidence_ == 0.0
+    assert (monitor.update([], []), monitor.update([0, 1], [0.2, 0.3], sample_weight=[0, 0])) == ([], [])
+    assert (monitor.n_samples_seen_, monitor.history()["time"].shape, monitor.errors_) == (0, (0,), {})
+    assert (monitor.evidence_, CalibrationMonitor(mode="run-length").evidence_) == (1.0, 0.0)
     monitor = CalibrationMonitor()
     assert monitor.update([0, 1], [0.0, 1.0]) == []
     (alert,) = monitor.update([1, 0, 1], [0.5, 0.5, 0.0])
@@ -310,12 +302,9 @@ def test_texts():
         assert fact in alert._repr_html_()
     assert "average run length at least 1e+06 samples" in str(CalibrationMonitor(mode="run-length"))
     str(CalibrationMonitor())
-    assert shown_evidence(np.log(123.456)) == "123.5"
-    assert shown_evidence(np.inf) == "inf"
-    assert shown_evidence(-np.inf) == "0"
-    assert shown_evidence(5000 * np.log(10.0)) == "10^5000"
-    assert shown_time(7) == "7"
-    assert shown_time(2.5) == "2.5"
+    assert (shown_evidence(np.log(123.456)), shown_evidence(np.inf)) == ("123.5", "inf")
+    assert (shown_evidence(-np.inf), shown_evidence(5000 * np.log(10.0))) == ("0", "10^5000")
+    assert (shown_time(7), shown_time(2.5)) == ("7", "2.5")
     for text in ("2024-03-01", "2024-03-01T12:30", "2024-03-01T12:30:05", "2024-03-01T12:30:05.000000001"):
         assert shown_time(np.datetime64(text, "ns")) == text
 
@@ -364,8 +353,7 @@ def test_saved_ones_go_on_where_they_were(mode):
     for _ in range(8):
         part = batch(rng, truth=too_high)
         assert monitor.update(*part) == loaded.update(*part)
-    assert str(monitor) == str(loaded)
-    assert len(monitor.alerts_) == 1
+    assert (str(monitor), len(monitor.alerts_)) == (str(loaded), 1)
 
 
 def loss(y, z):
@@ -384,10 +372,8 @@ def test_the_likelier_recalibration_decides(truth, n):
     words += ["overconfident" if slope.x < 1 else "underconfident"]
     expected = "unclear" if gains.max() < 1.92 else words[gains.argmax()]
     found = find_tendency(CalibrationSketch().update(y, p))
-    assert found["direction"] == expected
-    assert found["intercept"] == pytest.approx(shift.x, abs=1e-3)
-    summary = calibration_summary(y, p)
-    assert found["slope"] == pytest.approx(summary.slope.estimate, abs=1e-3)
+    assert (found["direction"], found["intercept"]) == (expected, pytest.approx(shift.x, abs=1e-3))
+    assert found["slope"] == pytest.approx(calibration_summary(y, p).slope.estimate, abs=1e-3)
 
 
 @pytest.mark.parametrize(

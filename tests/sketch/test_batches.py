@@ -51,11 +51,9 @@ def test_only_one_batch_is_held_at_a_time(rows):
 
 def test_labels_by_name(rows):
     y, p, _ = rows
-    names = np.where(y == 1, "bad", "good")
-    parts = cut(np.random.default_rng(1), 3000, 30)
+    names, parts = np.where(y == 1, "bad", "good"), cut(np.random.default_rng(1), 3000, 30)
     found = sketch_batches(((names[i], p[i]) for i in parts), pos_label="bad")
-    assert found == CalibrationSketch().update(y, p)
-    assert found.pos_label == "bad"
+    assert (found, found.pos_label) == (CalibrationSketch().update(y, p), "bad")
     assert sketch_batches([]) == sketch_batches([([], [])]) == CalibrationSketch()
 
 

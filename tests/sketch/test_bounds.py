@@ -50,8 +50,7 @@ def case(request):
     cell = located(p, precision)
     _, mean, _ = sketch.weighted_sample()
     means = dict(zip(located(mean, precision).tolist(), mean.tolist(), strict=True))
-    moved = np.array([means[number] for number in cell.tolist()])
-    weight = w / w.sum()
+    moved, weight = np.array([means[number] for number in cell.tolist()]), w / w.sum()
     return SimpleNamespace(
         **{"y": y, "p": p, "w": w, "sketch": sketch, "cell": cell},
         shift=float(weight @ np.abs(moved - p)),
@@ -69,7 +68,7 @@ def of_sketch(metric, sketch, **options):
     return metric(y, p, sample_weight=w, **options)
 
 
-ece = metrics.expected_calibration_error
+ece, risk_gap = metrics.expected_calibration_error, metrics.decision_risk_gap
 
 
 def step(case):
@@ -96,42 +95,36 @@ def ece_bound(case, n_bins):
     return 2 * divided + step(case) + ROUNDING
 
 
+def quantile_bound(case, n_bins):
+    return 2 * (n_bins - 1) * case.heaviest + step(case) + ROUNDING
+
+
 def scaled(metric, bandwidth, distance, *shift, **options):
     """Return a smoothed error, and its bound by the distance that predictions move, and their shift."""
     steep = math.sqrt(2 / math.pi) / bandwidth
-    moved = [(name, 1.0) for name in shift] + [(distance, steep)]
-    return partial(
-        metric, bandwidth=bandwidth, **options
-    ), lambda case: sum(factor * getattr(case, name) for name, factor in moved) + 1e-6
+
+    def bound(case):
+        return sum(getattr(case, name) for name in shift) + steep * getattr(case, distance)
+
+    return partial(metric, bandwidth=bandwidth, **options), lambda case: bound(case) + 1e-6
 
 
+kernel_error = partial(metrics.kernel_calibration_error, bandwidth=0.2, squared=True)
 BOUNDS = [
     # bins with edges on cells are exact
     *((partial(ece, n_bins=n), lambda case: step(case) + ROUNDING) for n in (1, 16, 256)),
     *((partial(ece, n_bins=n), partial(ece_bound, n_bins=n)) for n in (10, 7)),
-    *(
-        (
-            partial(ece, n_bins=n, strategy="quantile"),
-            lambda case, n=n: 2 * (n - 1) * case.heaviest + step(case) + ROUNDING,
-        )
-        for n in (2, 10)
-    ),
+    *((partial(ece, n_bins=n, strategy="quantile"), partial(quantile_bound, n_bins=n)) for n in (2, 10)),
     *(scaled(metrics.smooth_ece, s, "shift", "shift") for s in (0.01, 0.3)),
     *(scaled(metrics.smooth_ece, s, "log_shift", "shift", scale="logit") for s in (0.01, 0.3)),
     *(scaled(metrics.logit_smoothed_ece, s, "log_shift") for s in (0.01, 0.3)),
     (metrics.smooth_calibration_error, lambda case: 2 * case.shift + ROUNDING),
     (partial(metrics.lower_distance_to_calibration, n_bins=256), lambda case: case.shift + 2 / 256),
     *(
-        (
-            partial(metrics.kernel_calibration_error, bandwidth=0.2, squared=True, debias=debias),
-            lambda case: 2 * case.shift * (1 + 1 / 0.2) + 1e-6,
-        )
-        for debias in (False, True)
+        (partial(kernel_error, debias=d), lambda case: 2 * case.shift * (1 + 1 / 0.2) + 1e-6)
+        for d in (False, True)
     ),
-    *(
-        (partial(metrics.decision_risk_gap, threshold=t), lambda case: 2 * case.heaviest + ROUNDING)
-        for t in (0.01, 0.3, 0.5)
-    ),
+    *((partial(risk_gap, threshold=t), lambda case: 2 * case.heaviest + ROUNDING) for t in (0.01, 0.3, 0.5)),
 ]
 
 

@@ -28,8 +28,7 @@ def test_arrays(rows, chunks):
     y, p, w = rows
     arrays = [da.from_array(values, chunks=(chunks,)) for values in (y, p, w)]
     found = sketch_dask(arrays[0], arrays[1])
-    assert found == CalibrationSketch().update(y, p)
-    assert found.n_samples == 1000
+    assert (found, found.n_samples) == (CalibrationSketch().update(y, p), 1000)
     found = sketch_dask(arrays[0], arrays[1], sample_weight=arrays[2], precision=10)
     assert found == CalibrationSketch(precision=10).update(y, p, sample_weight=w)
 
@@ -48,13 +47,11 @@ def test_it_can_be_put_off(rows):
     later = sketch_dask(da.from_array(y, chunks=100), da.from_array(p, chunks=100), compute=False)
     assert dask.is_dask_collection(later)
     assert later.compute() == later.compute() == CalibrationSketch().update(y, p)
-    twice = dask.delayed(lambda a, b: a + b)(later, later).compute()
-    assert twice.n_samples == 2000
+    assert dask.delayed(lambda a, b: a + b)(later, later).compute().n_samples == 2000
 
 
 def test_frames_and_series(rows):
-    pandas = pytest.importorskip("pandas")
-    dd = pytest.importorskip("dask.dataframe")
+    pandas, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     y, p, w = rows
     frame = pandas.DataFrame({"y": y, "p": p, "q": 1 - p, "w": w, "text": np.where(y == 1, "b", "a")})
     loads = []
@@ -94,8 +91,7 @@ def test_delayed_batches_and_sketches(rows, tmp_path):
         lines = [f"{'yes' if y[i] else 'no'},{p[i]}" for i in part.tolist()]
         files[-1].write_text("\n".join(["y,p", *lines]), encoding="utf-8")
     found = sketch_dask([delayed(sketch_file)(file, y="y", p="p", pos_label="yes") for file in files])
-    assert found == CalibrationSketch().update(y, p)
-    assert found.pos_label == "yes"
+    assert (found, found.pos_label) == (CalibrationSketch().update(y, p), "yes")
 
 
 def array(n=4, chunks=2, value=0.5):
@@ -133,8 +129,7 @@ def test_bad_arguments_are_named(arguments, options, error, message):
 
 
 def test_errors_name_the_partition(rows):
-    pandas = pytest.importorskip("pandas")
-    dd = pytest.importorskip("dask.dataframe")
+    pandas, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     y, p, _ = rows
     frame = pandas.DataFrame({"y": y, "q": p, "p": np.where(np.arange(1000) == 777, 7.0, p)})
     table = dd.from_pandas(frame, npartitions=10)

@@ -71,8 +71,7 @@ def test_a_killed_worker_changes_nothing(client, tmp_path, monkeypatch):
         folder = tmp_path / str(deadly)
         folder.mkdir()
         make = dask.delayed(slow_rows, pure=False)
-        parts = [make(number, str(folder), deadly) for number in range(n_parts)]
-        found.append(sketch_dask(parts))
+        found.append(sketch_dask([make(number, str(folder), deadly) for number in range(n_parts)]))
         made = [path.name.split("-") for path in folder.iterdir() if path.name != "killed"]
         assert {int(name[1]) for name in made} == set(range(n_parts))
         assert (folder / "killed").exists() == deadly
@@ -104,10 +103,8 @@ def test_only_sketches_travel(client):
     parts = dask.persist(*parts)
     distributed.wait(parts)
     assert len({worker for workers in client.who_has(parts).values() for worker in workers}) == 2
-    before = sum(client.run(sent).values())
-    sketch = sketch_dask(parts, precision=10)
-    moved = sum(client.run(sent).values()) - before
-    whole = CalibrationSketch(precision=10)
+    before, sketch = sum(client.run(sent).values()), sketch_dask(parts, precision=10)
+    moved, whole = sum(client.run(sent).values()) - before, CalibrationSketch(precision=10)
     for number in range(4):
         whole.update(*many_rows(number))
     assert sketch == whole

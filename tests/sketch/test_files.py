@@ -53,8 +53,7 @@ def test_files_of_all_formats_make_the_sketch_of_their_rows(rows, tmp_path):
         given = {"y": "y", "p": "p", "sample_weight": "w", "precision": 12}
         found = sketch_file(tmp_path / folder, pos_label="yes", **given)
         assert (found, found.pos_label) == (whole, "yes")
-        backwards = sorted((tmp_path / folder).iterdir())[::-1]
-        negative = sketch_file(backwards, pos_label="no", **given)
+        negative = sketch_file(sorted((tmp_path / folder).iterdir())[::-1], pos_label="no", **given)
         assert negative == CalibrationSketch(precision=12).update(1 - y, p, sample_weight=w)
 
 
@@ -242,10 +241,8 @@ def test_labels_may_come_in_any_order(negative, positive, shown, tmp_path):
         for size in (1, 2):
             feather.write_feather(table, tmp_path / "a.feather", chunksize=size)
             found = sketch_file(tmp_path, y="y", p="p")
-            assert found == CalibrationSketch().update(y, p)
-            assert found.pos_label == shown
-        other = sketch_file(tmp_path, y="y", p="p", pos_label=negative)
-        assert other == CalibrationSketch().update(1 - y, p)
+            assert (found, found.pos_label) == (CalibrationSketch().update(y, p), shown)
+        assert sketch_file(tmp_path, y="y", p="p", pos_label=negative) == CalibrationSketch().update(1 - y, p)
 
 
 @pytest.mark.parametrize(
@@ -295,8 +292,7 @@ def test_bad_arguments_and_rows(tmp_path, monkeypatch):
 
 
 def test_files_of_folders(tmp_path):
-    names = ["b.csv", "a.csv.gz", "year=1/part-0.csv", "_SUCCESS", "_x/part.csv", ".b.csv", "c.txt"]
-    for name in names:
+    for name in ["b.csv", "a.csv.gz", "year=1/part-0.csv", "_SUCCESS", "_x/part.csv", ".b.csv", "c.txt"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("", encoding="utf-8")
     wanted = [tmp_path / name for name in ("a.csv.gz", "b.csv", "year=1/part-0.csv")]
@@ -346,8 +342,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
         pytest.skip("the system does not say how much memory a process takes")
     from pyarrow import csv as arrow_csv
 
-    rng = np.random.default_rng(0)
-    files = []
+    rng, files = np.random.default_rng(0), []
     for n_parts in (3, 9):
         files.append(str(tmp_path / f"{n_parts}.{kind}"))
         p = np.round(rng.random(n_parts * 500_000), 7)
@@ -358,10 +353,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
             parquet.write_table(table, files[-1], row_group_size=500_000)
         else:
             feather.write_feather(table, files[-1], chunksize=500_000)
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY, *files], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    n_samples, kilobytes = (int(word) for word in done.stdout.split())
+    command = [sys.executable, "-c", MEMORY, *files]
+    shown = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    n_samples, kilobytes = map(int, shown.split())
     assert n_samples == 4_500_000
     # what pyarrow keeps of freed memory differs from run to run
     assert kilobytes < 12_000

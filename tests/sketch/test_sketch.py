@@ -27,8 +27,7 @@ def rows(n=2000, seed=0):
 def batches(y, p, w=None, seed=0, number=7):
     """Split rows, shuffled, in batches of unequal size."""
     rng = np.random.default_rng(seed)
-    order = rng.permutation(y.shape[0])
-    parts = np.split(order, np.sort(rng.integers(0, y.shape[0], number)))
+    parts = np.split(rng.permutation(y.shape[0]), np.sort(rng.integers(0, y.shape[0], number)))
     return [(y[part], p[part], None if w is None else w[part]) for part in parts]
 
 
@@ -40,15 +39,12 @@ def sketch_of(y, p, w=None, **parameters):
 def test_batches_and_merges_in_any_order_are_one_batch_bit_for_bit(weighted):
     y, p, w = rows()
     w = w if weighted else None
-    whole = sketch_of(y, p, w)
-    incremental = CalibrationSketch()
+    whole, incremental = sketch_of(y, p, w), CalibrationSketch()
     parts = []
     for part in batches(y, p, w):
         incremental.update(part[0], part[1], sample_weight=part[2])
         parts.append(sketch_of(*part))
-    assert incremental == whole
-    assert sum(parts) == whole
-    assert reduce(add, parts[::-1]) == whole
+    assert (incremental, sum(parts), reduce(add, parts[::-1])) == (whole, whole, whole)
     assert parts[0] + (parts[1] + parts[2]) == (parts[0] + parts[1]) + parts[2]
     assert incremental.n_samples == whole.n_samples == sum(part.n_samples for part in parts)
     for one, other in zip(whole.weighted_sample(), sum(parts).weighted_sample(), strict=True):
@@ -88,8 +84,7 @@ def test_small_and_large_batches_are_one_batch():
 def test_the_empty_sketch_is_neutral():
     sketch, empty = sketch_of(*rows()), CalibrationSketch()
     assert sketch + empty == sketch == empty + sketch
-    assert sum([]) + sketch == sketch
-    assert sum([empty, empty]) == empty
+    assert (sum([]) + sketch, sum([empty, empty])) == (sketch, empty)
     assert sketch != empty
     assert empty.total_weight == empty.n_samples == empty.n_bins == 0
     empty = CalibrationSketch()
@@ -100,11 +95,9 @@ def test_the_empty_sketch_is_neutral():
 
 def test_merge_changes_the_left_one_only():
     first, second = sketch_of(*rows(seed=1)), sketch_of(*rows(seed=2))
-    kept = second.copy()
-    both = first + second
+    kept, both = second.copy(), first + second
     assert first.merge(second) is first
-    assert first == both
-    assert second == kept
+    assert (first, second) == (both, kept)
     kept.update([1], [0.5])
     assert second != kept
 
@@ -112,17 +105,12 @@ def test_merge_changes_the_left_one_only():
 def test_weights_are_repetitions_and_zero_weights_are_no_rows():
     y, p, w = rows()
     repeated = sketch_of(np.repeat(y, w), np.repeat(p, w))
-    assert sketch_of(y, p, w) == repeated
-    assert sketch_of(y, p, w.astype(np.float32)) == repeated
+    assert (sketch_of(y, p, w), sketch_of(y, p, w.astype(np.float32))) == (repeated, repeated)
     assert sketch_of(y[w > 0], p[w > 0], w[w > 0]) == repeated
     twice = sketch_of(y, p, w)
     assert twice.merge(twice) == sketch_of(y, p, 2 * w)
-    assert (
-        sketch_of(y, p, np.zeros(y.shape[0]))
-        == sketch_of([], [])
-        == sketch_of([], [], [])
-        == CalibrationSketch()
-    )
+    nothing = sketch_of(y, p, np.zeros(y.shape[0]))
+    assert nothing == sketch_of([], []) == sketch_of([], [], []) == CalibrationSketch()
 
 
 def test_real_weights_agree_up_to_rounding():
@@ -166,8 +154,7 @@ def test_weighted_sample_against_a_dictionary_of_cells():
     outcome, mean, weight = sketch.weighted_sample()
     assert outcome.tolist() == [row[0] for row in expected]
     np.testing.assert_allclose(mean, [row[1] for row in expected], rtol=1e-15, atol=0)
-    assert weight.tolist() == [row[2] for row in expected]
-    assert sketch.n_bins == len(cells)
+    assert (weight.tolist(), sketch.n_bins) == ([row[2] for row in expected], len(cells))
 
 
 @pytest.mark.parametrize("unit", [1, 0.37])
@@ -208,11 +195,9 @@ def test_kinds_of_outcomes(kind):
 
 def test_labels_with_a_positive_class():
     y, p, _ = rows()
-    names = np.where(y == 1, "ill", "well")
-    expected = sketch_of(y, p)
+    names, expected = np.where(y == 1, "ill", "well"), sketch_of(y, p)
     sketch = sketch_of(names, p, pos_label="ill")
-    assert sketch == expected
-    assert sketch_of(y, p, pos_label=0) == sketch_of(1 - y, p)
+    assert (sketch, sketch_of(y, p, pos_label=0)) == (expected, sketch_of(1 - y, p))
     assert sketch_of(y, p, pos_label=1) == sketch_of(y, p, pos_label=True) == expected
     # a batch of one label
     sketch = CalibrationSketch(pos_label="ill")
@@ -265,8 +250,7 @@ def test_bad_batches_are_refused_and_leave_the_sketch_alone():
         kept = sketch.copy()
         with pytest.raises(ValueError, match=message):
             sketch.update(*arguments, sample_weight=weights)
-        assert sketch == kept
-        assert sketch.n_samples == 2
+        assert (sketch, sketch.n_samples) == (kept, 2)
 
 
 def test_bad_precision():
@@ -276,8 +260,7 @@ def test_bad_precision():
 
 
 def test_what_cannot_be_merged():
-    sketch = sketch_of([0, 1, 1], [0.25, 0.5, 0.75])
-    named = CalibrationSketch(pos_label="a")
+    sketch, named = sketch_of([0, 1, 1], [0.25, 0.5, 0.75]), CalibrationSketch(pos_label="a")
     for call, error, message in (
         (lambda: sketch.merge(CalibrationSketch(precision=12)), ValueError, "precision differs: 17 and 12"),
         (lambda: sketch.merge([1]), TypeError, "Only sketches can be merged, got list"),

@@ -50,15 +50,12 @@ def table():
 
 
 def test_the_function_of_a_partition():
-    pyarrow = pytest.importorskip("pyarrow")
-    names = {"__name__": "guide"}
+    pyarrow, names = pytest.importorskip("pyarrow"), {"__name__": "guide"}
     exec(compile(lines().split("parts = ")[0], "guide", "exec"), names)
     died, risk = table()
-    rows = pyarrow.table({"died": died, "risk": risk})
-    for batches in (rows.to_batches(max_chunksize=3000), []):
+    for batches in (pyarrow.table({"died": died, "risk": risk}).to_batches(max_chunksize=3000), []):
         (made,) = names["to_sketch"](iter(batches))
-        assert made.schema.names == ["sketch"]
-        assert made.schema.field("sketch").type == pyarrow.binary()
+        assert (made.schema.names, made.schema.field("sketch").type) == (["sketch"], pyarrow.binary())
         (sketch,) = (pickle.loads(cell) for cell in made.column(0).to_pylist())
         assert sketch == (CalibrationSketch().update(died, risk) if batches else CalibrationSketch())
 

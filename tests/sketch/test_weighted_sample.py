@@ -15,12 +15,8 @@ def sample(request):
     p = p if request.param == "rounded" else np.ceil(255 * p) / 256
     y = (rng.random(200) < 0.1 + 0.8 * p).astype(np.int64)
     # roots near 0 move more than predictions, which move by 2**-17 at most
-    return (
-        y,
-        p,
-        CalibrationSketch().update(y, p).weighted_sample(),
-        3e-4 if request.param == "rounded" else 1e-9,
-    )
+    tolerance = 3e-4 if request.param == "rounded" else 1e-9
+    return y, p, CalibrationSketch().update(y, p).weighted_sample(), tolerance
 
 
 def test_metrics(sample):

@@ -24,8 +24,7 @@ def in_window(time, length, n_slots):
 @pytest.mark.parametrize("sizes", [[1] * 57, [10] * 6, [3, 40, 7, 7], [100]])
 def test_counted_rows(sizes):
     y, p = simulated(sum(sizes))
-    window = WindowedSketch(20, n_slots=4)
-    end = 0
+    window, end = WindowedSketch(20, n_slots=4), 0
     for size in sizes:
         start, end = end, end + size
         assert window.update(y[start:end], p[start:end]) is window
@@ -35,8 +34,7 @@ def test_counted_rows(sizes):
         assert 15 < window.n_samples <= 20 or end < 16
         assert (window.newest, window.n_seen, window.n_late) == (end - 1, end, 0)
     for first, last, sketch in window.slots():
-        assert (first % 5, last - first) == (0, 5)
-        assert sketch == sketch_of(y[first:last], p[first:last])
+        assert (first % 5, last - first, sketch) == (0, 5, sketch_of(y[first:last], p[first:last]))
     newest = 5 * ((end - 1) // 5)
     for n_slots in (1, 2, 4, 99):
         start = max(0, newest - 5 * (min(n_slots, 4) - 1))
@@ -53,8 +51,7 @@ def test_numbers_as_times_in_any_order():
     assert window.current() == sketch_of(y[keep], p[keep])
     for found, expected in zip(window.weighted_sample(), window.current().weighted_sample(), strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert window.n_late == 0
-    assert window.newest == time.max()
+    assert (window.n_late, window.newest) == (0, time.max())
     # late rows within the window find their slot; the edge of a slot belongs to it
     edge = next(start for start, _, _ in window.slots())
     window.update([1], [0.5], time=edge)
@@ -67,8 +64,7 @@ def test_gaps_and_times_before_1970():
     window = WindowedSketch(10).update([0, 1], [0.2, 0.7], time=3)
     assert window.update([1], [0.5], time=1000).current() == sketch_of([1], [0.5])
     assert next(iter(window.slots()))[:2] == (1000.0, 1001.0)
-    assert WindowedSketch(10).current() == CalibrationSketch()
-    assert list(WindowedSketch(10).slots()) == []
+    assert (WindowedSketch(10).current(), list(WindowedSketch(10).slots())) == (CalibrationSketch(), [])
     times = np.array(["1969-12-31T23:59", "1970-01-01"], dtype="datetime64[m]")
     window = WindowedSketch(np.timedelta64(2, "D"), n_slots=2).update([1, 0], [0.5, 0.4], time=times)
     assert [sketch.n_samples for _, _, sketch in window.slots()] == [1, 1]
@@ -81,12 +77,10 @@ def test_late_rows_and_other_kinds_of_time():
     message = r"time is 11.9 at index 1, older than the window, which begins at 12.0"
     with pytest.raises(ValueError, match=message):
         strict.update(y[:2], p[:2], time=[30, 11.9])
-    assert strict == kept
-    assert strict.n_seen == 2
+    assert (strict, strict.n_seen) == (kept, 2)
     lenient = WindowedSketch(10, n_slots=5, late="drop").update(y[:2], p[:2], time=[20, 13])
     lenient.update(y[2:5], p[2:5], time=[11, 40, 12])
-    assert lenient.current() == sketch_of(y[3:4], p[3:4])
-    assert (lenient.n_late, lenient.n_seen) == (1, 5)
+    assert (lenient.current(), lenient.n_late, lenient.n_seen) == (sketch_of(y[3:4], p[3:4]), 1, 5)
     assert lenient.update(y, p, time=1).n_late == 7
     assert "too late" in str(lenient)
     assert "7" in lenient._repr_html_()
@@ -106,8 +100,7 @@ def test_weights():
     assert window.current() == sketch_of(y[keep], p[keep], w[keep])
     # rows without weight have no time
     timed = WindowedSketch(10).update(y, p, sample_weight=w, time=np.where(w > 0, 5.0, 1e6))
-    assert timed.newest == 5.0
-    assert timed.update(y, p, sample_weight=np.zeros(40), time=99).newest == 5.0
+    assert (timed.newest, timed.update(y, p, sample_weight=np.zeros(40), time=99).newest) == (5.0, 5.0)
     assert timed.update([], [], time=99).newest == 5.0
 
 
@@ -121,15 +114,14 @@ def _as_pandas(kind):
     return list(pd.to_datetime(DAYS)) if kind == "scalars" else pd.Series(DAYS)
 
 
+TOKYO = timezone(timedelta(hours=9))
 TIMES = {
     "numpy": lambda: DAYS,
     "nanoseconds": lambda: DAYS.astype("datetime64[ns]"),
     "datetime": lambda: [datetime(2024, 3, 1) + timedelta(days=k) for k in range(20)],
     "date": lambda: [date(2024, 3, 1) + timedelta(days=k) for k in range(20)],
     "utc": lambda: [datetime(2024, 3, 1, tzinfo=UTC) + timedelta(days=k) for k in range(20)],
-    "zone": lambda: [
-        datetime(2024, 3, 1, 9, tzinfo=timezone(timedelta(hours=9))) + timedelta(days=k) for k in range(20)
-    ],
+    "zone": lambda: [datetime(2024, 3, 1, 9, tzinfo=TOKYO) + timedelta(days=k) for k in range(20)],
     "series": lambda: _as_pandas("series"),
     "timestamps": lambda: _as_pandas("scalars"),
     "pandas_zone": lambda: _as_pandas("zone"),
@@ -143,8 +135,7 @@ def test_dates(kind):
     expected = WindowedSketch(np.timedelta64(7, "D"), n_slots=7).update(y, p, time=DAYS)
     assert expected.current() == sketch_of(y[-7:], p[-7:])
     start, end, _ = next(expected.slots())
-    assert (start, end) == (DAYS[13], DAYS[14])
-    assert expected.newest == DAYS[-1]
+    assert (start, end, expected.newest) == (DAYS[13], DAYS[14], DAYS[-1])
     assert WindowedSketch(timedelta(days=7), n_slots=7).update(y, p, time=times) == expected
     one_by_one = WindowedSketch(timedelta(days=7), n_slots=7)
     for row, time in enumerate(times):
@@ -167,9 +158,7 @@ def test_merging_is_seeing_all_rows(late):
         merged = WindowedSketch(12.0, n_slots=6, late=late)
         for k in order:
             merged.merge(parts[k])
-        assert merged == whole
-        assert merged.current() == whole.current()
-        assert merged.n_seen == 300
+        assert (merged, merged.current(), merged.n_seen) == (whole, whole.current(), 300)
 
 
 def test_what_cannot_be_merged():
@@ -196,9 +185,7 @@ def test_what_cannot_be_merged():
 
 FILLED = {
     "empty": lambda: WindowedSketch(10),
-    "rows": lambda: WindowedSketch(10, n_slots=5, pos_label="a").update(
-        ["a", "b"] * 9, np.linspace(0, 1, 18)
-    ),
+    "rows": lambda: WindowedSketch(10, n_slots=5, pos_label="a").update(["a", "b"] * 9, np.arange(18) / 17),
     "numbers": lambda: WindowedSketch(0.5).update([0, 1], [0.1, 0.2], time=[-1.3, -1.1]),
     "dates": lambda: WindowedSketch(timedelta(days=5), late="drop").update(
         [0, 1], [0.1, 0.2], sample_weight=[0.3, 2], time=np.datetime64("2024-02-29")
@@ -217,9 +204,7 @@ def test_files_lose_nothing(tmp_path, name):
         window.copy(),
     ]
     for loaded in again:
-        assert loaded == window
-        assert str(loaded) == str(window)
-        assert loaded.to_dict() == window.to_dict()
+        assert (loaded, str(loaded), loaded.to_dict()) == (window, str(window), window.to_dict())
         if name == "rows":
             assert loaded.update(["b"], [0.5]) == FILLED[name]().update(["b"], [0.5])
             assert loaded != window
@@ -274,5 +259,4 @@ def test_bad_times_change_nothing():
         sketch = WindowedSketch(window)
         with pytest.raises(kind, match=message):
             sketch.update([0, 1], [0.2, 0.4], time=time)
-        assert sketch == WindowedSketch(window)
-        assert sketch.n_seen == 0
+        assert (sketch, sketch.n_seen) == (WindowedSketch(window), 0)
