@@ -6,24 +6,18 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_calib.inference import (
-    ConsistencyTest,
-    CoxTest,
-    CutoffTest,
-    HosmerLemeshowTest,
-    SpiegelhalterTest,
-)
+from sklearn_calib import inference
 from sklearn_calib.metrics import expected_calibration_error
 from tests._tiers import thorough, weekly
 from tests.inference import _properties
 
 TESTS = {
-    "spiegelhalter": SpiegelhalterTest(),
-    "hosmer_lemeshow": HosmerLemeshowTest(n_bins=3),
-    "hosmer_lemeshow_uniform": HosmerLemeshowTest(n_bins=4, strategy="uniform"),
-    "cox": CoxTest(),
-    "cox_intercept": CoxTest(parameter="intercept"),
-    "cox_slope": CoxTest(parameter="slope"),
+    "spiegelhalter": inference.SpiegelhalterTest(),
+    "hosmer_lemeshow": inference.HosmerLemeshowTest(n_bins=3),
+    "hosmer_lemeshow_uniform": inference.HosmerLemeshowTest(n_bins=4, strategy="uniform"),
+    "cox": inference.CoxTest(),
+    "cox_intercept": inference.CoxTest(parameter="intercept"),
+    "cox_slope": inference.CoxTest(parameter="slope"),
 }
 PREDICTIONS = {
     "apart": [0.02, 0.15, 0.2, 0.45, 0.5, 0.7, 0.97],
@@ -44,12 +38,12 @@ def test(request):
     return TESTS[request.param]
 
 
-BINNED = ConsistencyTest(partial(expected_calibration_error, n_bins=5))
+BINNED = inference.ConsistencyTest(partial(expected_calibration_error, n_bins=5))
 
 
 @pytest.mark.parametrize(
     ("test", "kind"),
-    [(CutoffTest(), "apart"), (CutoffTest(), "tied"), (BINNED, "apart"), (BINNED, "rare"),
+    [(inference.CutoffTest(), "apart"), (inference.CutoffTest(), "tied"), (BINNED, "apart"), (BINNED, "rare"),
      ("spiegelhalter", "rare"), ("hosmer_lemeshow", "tied"), ("hosmer_lemeshow_uniform", "apart"),
      ("cox", "apart"), ("cox", "close"), ("cox_intercept", "rare"), ("cox_slope", "close"),
      ("cox_slope", "tied")],
@@ -84,7 +78,9 @@ def pvalues_of(test, design, n, repetitions):
 def test_asymptotic_tests_exceed_the_level_of_small_samples():
     """So that the tests of the level could fail."""
     with pytest.raises(AssertionError, match="reject"):
-        _properties.check_level(pvalues_of(HosmerLemeshowTest(method="asymptotic"), "rare", 60, 300), 0.05)
+        _properties.check_level(
+            pvalues_of(inference.HosmerLemeshowTest(method="asymptotic"), "rare", 60, 300), 0.05
+        )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +98,7 @@ def test_level(test, design, n, repetitions, alphas):
 
 @pytest.mark.weekly
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("test", [SpiegelhalterTest(), CoxTest()])
+@pytest.mark.parametrize("test", [inference.SpiegelhalterTest(), inference.CoxTest()])
 def test_level_of_the_default_beyond_simulation(test, design):
     """Where "auto" is asymptotic, a 5% test may reject 1% more often than that."""
     rng = np.random.default_rng(0)
@@ -147,14 +143,14 @@ def test_repetitions_and_the_rarer_side(test):
 
 def test_slope():
     y, p = _properties.sample(5000)
-    assert CoxTest(parameter="slope").test(y, p).asymptotic_null == "chi2(1)"
+    assert inference.CoxTest(parameter="slope").test(y, p).asymptotic_null == "chi2(1)"
     with pytest.raises(ValueError, match=r"method='monte_carlo'.*5000 x"):
-        CoxTest(parameter="slope", method="monte_carlo").test(y, p)
+        inference.CoxTest(parameter="slope", method="monte_carlo").test(y, p)
     rare = (np.arange(5000) < 100).astype(int)
-    assert CoxTest(parameter="slope", n_resamples=19).test(rare, p).null_distribution is not None
+    assert inference.CoxTest(parameter="slope", n_resamples=19).test(rare, p).null_distribution is not None
     # Predictions shifted in log-odds are other predictions, and the same test of the slope
     y, p = _properties.sample(60, power=1.5)
     odds = 3.0 * p / (1 - p)
-    one, other = (CoxTest(parameter="slope").test(y, q) for q in (p, odds / (1 + odds)))
+    one, other = (inference.CoxTest(parameter="slope").test(y, q) for q in (p, odds / (1 + odds)))
     assert other.statistic == pytest.approx(one.statistic)
     assert other.pvalue == one.pvalue

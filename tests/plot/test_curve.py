@@ -10,14 +10,9 @@ from scipy.special import expit, logit
 from scipy.stats import beta, binomtest, norm
 from sklearn.isotonic import IsotonicRegression
 
+from sklearn_calib import metrics
 from sklearn_calib._core._proportion import clopper_pearson
 from sklearn_calib._validation import check_binary
-from sklearn_calib.metrics import (
-    expected_calibration_error,
-    score_decomposition,
-    smooth_ece,
-    smooth_ece_result,
-)
 from sklearn_calib.plot._curve import reliability_curve
 from tests._references import kernel_mean
 from tests._samples import simulated
@@ -107,7 +102,7 @@ def test_smooth_curve_against_a_plain_penalized_regression(weights):
     # one curve for both axes, with the smooth ECE of each
     both = reliability_curve(check_binary(y, p, **given), scale="logit")
     np.testing.assert_array_equal(both.observed, found.observed)
-    assert found.error == pytest.approx(smooth_ece(y, p, sample_weight=w))
+    assert found.error == pytest.approx(metrics.smooth_ece(y, p, sample_weight=w))
     words = {None: "", "frequency": "; frequencies"}
     if weights in words:
         assert str(found) == f"smooth reliability curve: {found.label} (n = {w.sum():g}{words[weights]})"
@@ -295,7 +290,7 @@ def test_uniform_bins_against_a_loop(n_bins):
             rows.append([*mean, *limits])
     found = np.column_stack([curve.predicted, curve.observed, curve.band.lower, curve.band.upper])
     np.testing.assert_allclose(found, np.array(rows, dtype=float), rtol=1e-9)
-    expected = expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
+    expected = metrics.expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, n_bins=n_bins)
     assert curve.error == pytest.approx(expected)
 
 
@@ -308,7 +303,7 @@ def test_bins_are_those_of_the_binned_error(options, scale):
     edges = [0, 0.01, 0.05, np.median(sample.p), 0.2, 1]
     options = {"n_bins": edges} if "n_bins" in options else {"n_bins": 5, **options}
     curve = reliability_curve(sample, "binned", **options, scale=scale)
-    expected = expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, **options)
+    expected = metrics.expected_calibration_error(sample.y, sample.p, sample_weight=sample.w, **options)
     assert curve.error == pytest.approx(expected, abs=1e-12)
 
 
@@ -318,7 +313,7 @@ def test_bins_on_logit_axes_share_the_mass():
     curve = reliability_curve(sample, "binned", 2, scale="logit")
     np.testing.assert_allclose(curve.predicted, [0.175, 0.8])
     np.testing.assert_allclose(curve.observed, [0.25, 0.75])
-    expected = expected_calibration_error(sample.y, p, n_bins=2, strategy="quantile")
+    expected = metrics.expected_calibration_error(sample.y, p, n_bins=2, strategy="quantile")
     assert curve.error == pytest.approx(expected, abs=1e-15)
 
 
@@ -341,7 +336,7 @@ def test_isotonic_curve_is_the_isotonic_fit():
     curve = reliability_curve(sample, "isotonic", band=None)
     expected = IsotonicRegression(y_min=0, y_max=1).fit(sample.p, sample.y)
     np.testing.assert_allclose(curve.observed, expected.predict(curve.predicted), atol=1e-12)
-    parts = score_decomposition(sample.y, sample.p)
+    parts = metrics.score_decomposition(sample.y, sample.p)
     assert curve.error == parts.miscalibration
     assert curve.label == (
         f"MCB = {parts.miscalibration:.4f}, DSC = {parts.discrimination:.4f}, UNC = {parts.uncertainty:.4f}"
@@ -360,7 +355,7 @@ def test_kernel_curve_is_that_of_the_paper(scale, weights):
         weights
     ]
     found = reliability_curve(check_binary(y, p, w, weights="sampling"), "kernel", scale=scale)
-    s = smooth_ece(y, p, sample_weight=w, scale=scale)
+    s = metrics.smooth_ece(y, p, sample_weight=w, scale=scale)
     assert (found.kind, found.error_name) == ("kernel", "smECE" if scale == "probability" else "logit smECE")
     assert found.bandwidth == pytest.approx(s, abs=1e-9)
     assert found.error == pytest.approx(s, abs=1e-9)
@@ -368,7 +363,7 @@ def test_kernel_curve_is_that_of_the_paper(scale, weights):
     rows = np.flatnonzero(np.isfinite(found.observed))[::23]
     expected = kernel_mean(found.predicted[rows], p, y, w, s, scale)
     np.testing.assert_allclose(found.observed[rows], expected, atol=1e-6)
-    result = smooth_ece_result(y, p, sample_weight=w, scale=scale)
+    result = metrics.smooth_ece_result(y, p, sample_weight=w, scale=scale)
     density = np.interp(found.predicted, result.grid, result.density)
     np.testing.assert_allclose(found.density, density, atol=0.01 * density.max())
     shown = found.density * w.sum() / w.mean() * s * math.sqrt(2 * math.pi) >= 5
