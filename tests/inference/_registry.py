@@ -29,9 +29,7 @@ class TestCase:
 DRAWN = {"n_resamples": 39, "random_state": 0}
 TESTS = [
     TestCase("tcal", inference.TCal(**DRAWN), draws=True),
-    TestCase(
-        "tcal_bonferroni", inference.TCal(n_resamples=399, combine="bonferroni", random_state=0), draws=True
-    ),
+    TestCase("tcal_bonferroni", inference.TCal(n_resamples=399, combine="bonferroni"), draws=True),
     TestCase("tcal_fixed", inference.TCal(smoothness=1.0, **DRAWN), draws=True),
     TestCase("tcal_asymptotic", inference.TCal(method="asymptotic"), clusters=False),
     TestCase("tcal_asymptotic_fixed", inference.TCal(smoothness=0.5, method="asymptotic"), clusters=False),

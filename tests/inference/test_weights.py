@@ -49,11 +49,8 @@ def variance(y, p, w, u, null=None):
     information = sum(w[i] * v[i] * np.outer(x[i], x[i]) for i in range(len(y)))
     step = np.linalg.solve(information, sum(w[i] * (y[i] - q[i]) * x[i] for i in range(len(y))))
     total = sum((w[i] * u[i]) ** 2 * v[i] for i in range(len(y)))
-    found = sum(
-        (w[i] * u[i]) ** 2 * (v[i] + (1 - 2 * q[i]) * (y[i] - q[i] - v[i] * (x[i] @ step)))
-        for i in range(len(y))
-    )
-    return max(found, total / 4)
+    seen = [v[i] + (1 - 2 * q[i]) * (y[i] - q[i] - v[i] * (x[i] @ step)) for i in range(len(y))]
+    return max(sum((w[i] * u[i]) ** 2 * seen[i] for i in range(len(y))), total / 4)
 
 
 def ratio(y, p, w):
@@ -66,8 +63,7 @@ def ratio(y, p, w):
 def test_statistics_are_sums_over_samples(tied, method):
     y, p, w = drawn(60, 1, tied)
     options = {"method": method, **({} if method == "asymptotic" else {"n_resamples": 19})}
-    given = {"sample_weight": w}
-    w = w / w.mean()
+    given, w = {"sample_weight": w}, w / w.mean()
     a, one, u = w * (y - p), np.ones(60), 1 - 2 * p
 
     walk = [0.0, *(a[p <= value].sum() for value in np.unique(p))]
@@ -138,8 +134,7 @@ def test_pairs_of_samples_of_classes():
     near = np.exp(-0.5 * np.abs(p[:, None] - p).sum(axis=2) / 0.3)
     pairs = list(itertools.permutations(range(n), 2))
     expected = sum(near[i, j] * (r[i] @ r[j]) for i, j in pairs) / (n * (n - 1))
-    assert kernel.statistic == pytest.approx(expected)
-    assert tcal.n_samples == n
+    assert (kernel.statistic, tcal.n_samples) == (pytest.approx(expected), n)
     # unit bins: all samples of the simplex that share a cell of m = floor(16^(2 / 3.6)) = 4
     assert tcal.scales[0].n_bins == 4
     rows = [np.flatnonzero((p == each).all(axis=1)) for each in p[:4]]
@@ -149,10 +144,8 @@ def test_pairs_of_samples_of_classes():
 def test_third_cumulant_by_enumeration():
     # gamma tails of the asymptotic method: T of all outcomes of few samples
     p, w = np.array([0.2, 0.2, 0.3, 0.35]), np.array([1.0, 3.0, 0.5, 1.5])
-    w = w / w.mean()
-    outcomes = np.array(list(itertools.product([0, 1], repeat=4)))
-    chance = np.prod(np.where(outcomes, p, 1 - p), axis=1)
-    a = w * (outcomes - p)
+    w, outcomes = w / w.mean(), np.array(list(itertools.product([0, 1], repeat=4)))
+    chance, a = np.prod(np.where(outcomes, p, 1 - p), axis=1), w * (outcomes - p)
     t = (a.sum(axis=1) ** 2 - (a**2).sum(axis=1)) / 16
     grouped = group_sample(check_binary([0, 1, 0, 1], p, w, weights="sampling"))
     moments = NestedBins(grouped.samples, 1, scale=grouped.design.weight).moments()
@@ -174,8 +167,7 @@ def test_equal_weights_scale_and_order(name, test):
             test.test(y, p, sample_weight=w)
         return
     found = test.test(y, p, sample_weight=w)
-    assert found.weights == "sampling"
-    assert found.n_samples == 40
+    assert (found.weights, found.n_samples) == ("sampling", 40)
     assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
     assert "sampling weights, effective number" in str(found)
     order = np.random.default_rng(5).permutation(40)
@@ -186,12 +178,9 @@ def test_equal_weights_scale_and_order(name, test):
     nothing = test.test(np.append(y, 1), np.append(p, 0.5), sample_weight=np.append(w, 0.0))
     assert nothing.pvalue == pytest.approx(found.pvalue, rel=1e-9)
     # weights by class: the corrected probabilities are tested without weights
-    c = np.where(y, 0.5, 3.0)
-    odds = p / (1 - p) * 6
-    found = test.test(y, p, sample_weight=c)
-    corrected = test.test(y, odds / (1 + odds))
-    assert found.weights == "case-control"
-    assert found.pvalue == pytest.approx(corrected.pvalue, rel=1e-6)
+    c, odds = np.where(y, 0.5, 3.0), p / (1 - p) * 6
+    found, corrected = test.test(y, p, sample_weight=c), test.test(y, odds / (1 + odds))
+    assert (found.weights, found.pvalue) == ("case-control", pytest.approx(corrected.pvalue, rel=1e-6))
     assert "case-control" in str(found)
 
 
@@ -215,14 +204,13 @@ def test_frequencies_too_large_to_be_repeated_are_refused_at_once():
     y, p, _ = drawn(100, 7)
     table, classes = np.column_stack([p / 2, p / 2, 1 - p]), np.arange(100) % 3
     given = {"sample_weight": np.full(100, 10**6), "weights": "frequency"}
-    calls = [
+    for call in (
         lambda: find_segments({"x": p}, y, p, **given),
         lambda: multicalibration_error({"x": p}, y, p, **given),
         lambda: compare_models(y, {"a": p, "b": p**2}, **given),
         lambda: confidence_interval(classes, table, reduction="classwise", **given),
         lambda: SampleSplittingTest().test(y, p, **given),
-    ]
-    for call in calls:
+    ):
         with pytest.raises(ValueError, match=r"100 rows count as 1e\+08 samples.* at most 10\*\*7 of them"):
             call()
 
@@ -293,17 +281,14 @@ def test_intervals_hardly_widen_with_weights_that_depend_nearly_on_the_class():
         assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
         assert (nearly.weights, exact.weight_spread) == ("case-control", None)
         assert nearly.weight_spread < 2e-5
-        nearly, exact = (
-            calibration_summary(y, p, sample_weight=each, clusters=codes).slope for each in (w, c)
-        )
+        summary = partial(calibration_summary, y, p, clusters=codes)
+        nearly, exact = (summary(sample_weight=each).slope for each in (w, c))
         assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
     nearly, exact = (find_regions(y, p, sample_weight=each, n_resamples=99) for each in (w, c))
     assert [region.n_samples for region in nearly] == [region.n_samples for region in exact] != []
 
 
-@pytest.mark.parametrize(
-    ("n_events", "spread", "known"), [(10, 0.7, True), (9, 0.7, False), (10, 0.8, False)]
-)
+@pytest.mark.parametrize(("n_events", "spread", "known"), [(10, 0.7, 1), (9, 0.7, 0), (10, 0.8, 0)])
 def test_when_weights_depend_nearly_on_the_class(n_events, spread, known):
     """Ten samples of each class, and a spread of at most a quarter of the difference of means."""
     y = np.repeat([1, 0], [n_events, 40])

@@ -19,8 +19,6 @@ from sklearn_calib.plot import ComparisonDisplay
 from tests._tiers import thorough
 
 plt = pytest.importorskip("matplotlib.pyplot")
-
-
 draw = ComparisonDisplay.from_predictions
 QUICK = {"metrics": cutoff_calibration_error, "n_resamples": 99}
 
@@ -53,7 +51,7 @@ def test_drawn_equals_computed(models, compared):
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["third", "true", "root"]
     drawn = {}
     for line in (display.points_[0], display.worse_[0]):
-        drawn |= dict(zip(line.get_ydata(), line.get_xdata(), strict=True))
+        drawn |= dict(zip(*line.get_data()[::-1], strict=True))
     assert [drawn[k] for k in range(3)] == [row.estimate for row in compared.models]
     assert {compared.models[int(k)].name for k in display.points_[0].get_ydata()} == set(compared.best_set)
     assert compared.best_set == ("true",)
@@ -66,9 +64,8 @@ def test_drawn_equals_computed(models, compared):
     bottom, top = display.ax_.get_ylim()
     assert bottom > 2 > 0 > top
     assert display.worse_[0].get_markerfacecolor() == display.ax_.get_facecolor()
-    assert "95% confidence interval,\nwithout the bias of the estimate" in legend_texts(display)
-    assert "estimate, significantly worse" in legend_texts(display)
-    assert "expected under calibration" in legend_texts(display)
+    words = {"95% confidence interval,\nwithout the bias of the estimate", "expected under calibration"}
+    assert words | {"estimate, significantly worse"} <= set(legend_texts(display))
     assert display.ax_.get_xlabel() == "cutoff calibration error"
     left, right = display.ax_.get_xlim()
     assert left < 0
@@ -85,8 +82,7 @@ def graph(names, parted, confidence=0.95):
 
 
 def test_letters_by_their_definition():
-    rng = np.random.default_rng(0)
-    ax = plt.subplots()[1]
+    rng, ax = np.random.default_rng(0), plt.subplots()[1]
 
     def letters(names, parted):
         ax.clear()
@@ -94,8 +90,7 @@ def test_letters_by_their_definition():
         return dict(zip(names, texts(display), strict=True))
 
     for _ in range(8):
-        names = list("uvwxyz"[: rng.integers(3, 7)])
-        share = rng.random()
+        names, share = list("uvwxyz"[: rng.integers(3, 7)]), rng.random()
         parted = {pair for pair in combinations(names, 2) if rng.random() < share}
         found = letters(names, parted)
         for pair in combinations(names, 2):
@@ -172,8 +167,7 @@ def test_from_multilabel_estimators():
 @pytest.mark.parametrize("many", [False, thorough(True)])
 def test_from_estimators(many):
     X, y = (load_iris if many else load_breast_cancer)(return_X_y=True)
-    words = np.array([f"class {label}" for label in y])
-    rng = np.random.default_rng(0)
+    words, rng = np.array([f"class {label}" for label in y]), np.random.default_rng(0)
     X = X / X.std(axis=0) + 2 * rng.normal(size=X.shape)
     a = LogisticRegression(max_iter=9999).fit(X[::2], words[::2])
     b = GaussianNB().fit(X[::2], words[::2])

@@ -7,14 +7,12 @@ from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import MonitorDisplay
 
 plt = pytest.importorskip("matplotlib.pyplot")
-
 DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")
 
 
 @pytest.fixture(scope="module")
 def monitor():
-    rng = np.random.default_rng(0)
-    window = {"window": np.timedelta64(6, "D"), "n_slots": 3}
+    rng, window = np.random.default_rng(0), {"window": np.timedelta64(6, "D"), "n_slots": 3}
     names = ["smooth_ece", "cutoff_calibration_error"]
     monitor = CalibrationMonitor(**window, metrics=names, restart=True, alpha=0.01)
     for day in DAYS:
@@ -24,8 +22,7 @@ def monitor():
 
 
 def test_the_history_is_drawn(monitor):
-    display = MonitorDisplay.from_monitor(monitor, name="$the model$")
-    table = monitor.history()
+    display, table = MonitorDisplay.from_monitor(monitor, name="$the model$"), monitor.history()
     assert (display.evidence_.get_xdata(orig=True) == table["time"]).all()
     np.testing.assert_allclose(display.evidence_.get_ydata(), table["log_evidence"] / np.log(10))
     np.testing.assert_allclose(display.threshold_.get_ydata(), np.log10(100.0))
@@ -46,9 +43,8 @@ def test_the_history_is_drawn(monitor):
 
 def test_axes_and_lines_of_the_caller(monitor):
     _, axes = plt.subplots(2, 1)
-    display = MonitorDisplay.from_monitor(
-        monitor, ax=axes, metric="cutoff_calibration_error", color="k", show_legend=False
-    )
+    given = {"metric": "cutoff_calibration_error", "color": "k", "show_legend": False}
+    display = MonitorDisplay.from_monitor(monitor, ax=axes, **given)
     assert display.axes_ == list(axes)
     assert display.evidence_.get_color() == display.error_.get_color() == "k"
     assert display.ax_.get_legend() is None

@@ -66,9 +66,8 @@ def many_classes():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
         patch.setattr("sklearn_calib.report._numbers._MOST_INTERVALS", 2)
-        return calibration_report(
-            np.array(labels)[y], extreme / extreme.sum(axis=1, keepdims=True), labels=labels, n_resamples=20
-        )
+        p = extreme / extreme.sum(axis=1, keepdims=True)
+        return calibration_report(np.array(labels)[y], p, labels=labels, n_resamples=20)
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_measure")
 
 def dependent(seed, n_clusters=40, size=15, rho=0.3):
     """Calibrated predictions whose outcomes depend on each other within clusters."""
-    rng = np.random.default_rng(seed)
-    clusters = np.repeat(np.arange(n_clusters), size)
+    rng, clusters = np.random.default_rng(seed), np.repeat(np.arange(n_clusters), size)
     p = rng.beta(2, 3, clusters.size).round(3).clip(0.001, 0.999)
     effect = np.sqrt(rho) * rng.normal(size=n_clusters)[clusters]
     y = (effect + np.sqrt(1 - rho) * rng.normal(size=p.size) < norm.ppf(p)).astype(int)
