@@ -41,8 +41,7 @@ class Cell:
         self.low, self.high = low, high
         self.wealth = dict.fromkeys((*SHIFTS, "learned", "out"), 1.0)
         self.past = []
-        third = (high - low) / 3
-        parts = range(3 if level else 0)
+        third, parts = (high - low) / 3, range(3 if level else 0)
         self.within = [Cell(low + i * third, low + (i + 1) * third, level - 1) for i in parts]
 
     def bet(self, batch):

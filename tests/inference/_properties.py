@@ -18,7 +18,6 @@ def sample(n=60, seed=0, power=1.0):
 
 
 def same(first, second):
-    """Compare two results up to rounding."""
     assert first.pvalue == pytest.approx(second.pvalue, rel=1e-8)
     assert first.statistic == pytest.approx(second.statistic, rel=1e-8, abs=1e-12)
     assert first.estimate == pytest.approx(second.estimate, rel=1e-8, abs=1e-12)
@@ -56,7 +55,6 @@ def check_estimator(test):
 
 
 def check_bad_data(test):
-    """Bad data are errors that name the argument."""
     for y, p, w, named in [
         ([0, 1], [0.2, 1.2], None, "y_proba"),
         ([0, 1], [0.2, np.nan], None, "y_proba"),

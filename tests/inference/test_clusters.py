@@ -333,8 +333,7 @@ def test_values_are_tested_together():
     center = sample.weight * sample.prob
     spread = np.sqrt(((drawn.T - center) ** 2).mean(axis=0) + 1)
     null, own = np.abs(drawn.T - center) / spread, np.abs(sample.positives - center) / spread
-    result = inference.BinomialTest(n_resamples=499).test(y, p, clusters=clusters)
-    smallest = 0.0
+    result, smallest = inference.BinomialTest(n_resamples=499).test(y, p, clusters=clusters), 0.0
     for k in np.argsort(-own):
         largest = null[:, own <= own[k]].max(axis=1)
         smallest = max(smallest, (1 + np.sum(largest >= own[k] - 1e-9)) / 500)

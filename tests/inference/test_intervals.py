@@ -78,18 +78,6 @@ def test_exact_coverage_with_equal_predictions(prediction, n):
         assert binom.pmf(events, n, truth) @ covered > 0.92
 
 
-def test_upper_end_is_that_of_a_score_interval_if_the_estimate_is_zero():
-    n, k, p = 100, 30, 0.3
-    given = {"metric": cutoff_calibration_error, "confidence": 0.9}
-    interval = confidence_interval(np.arange(n) < k, np.full(n, p), **given)
-    assert interval.estimate == pytest.approx(0, abs=1e-12)
-    # (n q - k - 1/2)^2 = z^2 n q (1 - q), of which the larger solution lies above k / n
-    z = 1.6448536
-    q = np.roots([n**2 + z**2 * n, -2 * n * (k + 0.5) - z**2 * n, (k + 0.5) ** 2]).max()
-    assert interval.upper == pytest.approx(q - p, abs=0.01)
-    assert interval.upper >= q - p - 1e-6
-
-
 @pytest.mark.parametrize(("label", "far"), [(1, 0.7), (0, 0.3)])
 def test_one_label_only(label, far):
     """The population may have one label only; it may also have some of the other."""

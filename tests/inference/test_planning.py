@@ -57,8 +57,7 @@ def test_a_bound_by_simulated_walks():
 
 
 def test_widths():
-    p = expit(2.5 * norm.ppf((np.arange(20_000) + 0.5) / 20_000) - 5)
-    density = norm(-5, 2.5).pdf
+    p, density = expit(2.5 * norm.ppf((np.arange(20_000) + 0.5) / 20_000) - 5), norm(-5, 2.5).pdf
     a, b, c = (quad(lambda x, k=k: x**k * expit(x) * expit(-x) * density(x), -40, 40)[0] for k in range(3))
     scale = (2 * norm.isf(0.025) / 0.2) ** 2
     # the criterion and the example of Riley et al. (2021)

@@ -16,7 +16,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, compare_models
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
+from tests._samples import simulated
 from tests._tiers import thorough
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
 draw = ComparisonDisplay.from_predictions
@@ -25,28 +27,21 @@ QUICK = {"metrics": cutoff_calibration_error, "n_resamples": 99}
 
 @pytest.fixture(scope="module")
 def models():
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.7, 0.9, 300)
-    return (rng.random(300) < p).astype(int), {"third": p**3, "true": p, "root": p**0.5}
+    y, p = simulated(300, "beta", 0.7, 0.9)
+    return y, {"third": p**3, "true": p, "root": p**0.5}
 
 
 @pytest.fixture(scope="module")
 def compared(models):
-    y, predictions = models
-    return compare_models(y, predictions, metric=cutoff_calibration_error, n_resamples=99, random_state=0)
+    return compare_models(*models, metric=cutoff_calibration_error, n_resamples=99)
 
 
 def texts(display, panel=0):
     return [text.get_text() for text in display.marks_[panel]]
 
 
-def legend_texts(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
-
-
 def test_drawn_equals_computed(models, compared):
-    y, predictions = models
-    display = draw(y, predictions, metrics=cutoff_calibration_error, n_resamples=99)
+    display = draw(*models, **QUICK)
     assert display.comparisons["cutoff calibration error"].models == compared.models
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["third", "true", "root"]
     drawn = {}
@@ -113,8 +108,7 @@ def test_marks_of_all_pairs(compared):
 
 
 def test_marks_against_a_reference(models):
-    y, predictions = models
-    display = draw(y, predictions, reference="true", **QUICK)
+    display = draw(*models, reference="true", **QUICK)
     (comparison,) = display.comparisons.values()
     expected = {pair.name_a: f"p = {pair.adjusted_pvalue:.2g}" for pair in comparison.pairs}
     assert texts(display) == [expected["third"], "reference", expected["root"]]
@@ -210,14 +204,15 @@ def test_errors_name_the_argument(models, compared):
     ):
         with pytest.raises(error, match=message):
             draw(**{"predictions": predictions, "n_resamples": 199} | bad)
-    with pytest.raises(TypeError, match="result must be a ModelComparison, got float"):
-        ComparisonDisplay.from_result(0.3)
     without = compare_models(y, predictions, metric="brier_score", n_resamples=19, intervals=False)
-    with pytest.raises(ValueError, match=r"no intervals to draw.*intervals=True"):
-        ComparisonDisplay.from_result(without)
-    other = replace(compared, models=compared.models[:2])
-    with pytest.raises(ValueError, match="comparisons compares different models"):
-        ComparisonDisplay.from_result({"a": compared, "b": other})
+    other = {"a": compared, "b": replace(compared, models=compared.models[:2])}
+    for result, error, message in (
+        (0.3, TypeError, "result must be a ModelComparison, got float"),
+        (without, ValueError, r"no intervals to draw.*intervals=True"),
+        (other, ValueError, "comparisons compares different models"),
+    ):
+        with pytest.raises(error, match=message):
+            ComparisonDisplay.from_result(result)
     assert plt.get_fignums() == []
     with pytest.raises(ValueError, match="ax must be matplotlib Axes for 1 metrics, got 2 axes"):
         ComparisonDisplay.from_result(compared, ax=plt.subplots(1, 2)[1])

@@ -8,6 +8,7 @@ from sklearn_calib.metrics import cutoff_result
 from sklearn_calib.plot import CutoffDisplay
 from tests._references import brownian_range_tail
 from tests._samples import simulated
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
 draw = CutoffDisplay.from_predictions
@@ -209,9 +210,8 @@ def test_several_on_shared_axes(forecast):
     for display in (first, second):
         assert low < display.line_.get_ydata().min()
         assert high > display.line_.get_ydata().max()
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
     shown = [first.interval_.get_label(), first.strip_.get_label()]
-    assert texts == [first.line_.get_label(), second.line_.get_label(), *shown]
+    assert legend_texts(second) == [first.line_.get_label(), second.line_.get_label(), *shown]
 
 
 def test_errors_name_the_argument(forecast):

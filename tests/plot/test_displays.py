@@ -292,13 +292,6 @@ def test_rounding_errors_do_not_matter():
     assert BinningDisplay(np.zeros(100), np.append(np.zeros(99), 2e-9)).bins_matter
 
 
-@pytest.mark.thorough
-def test_errors_of_perfect_predictions_are_rounding_errors():
-    display = BinningDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
-    assert 0.0 < display.smoothed.max() < 1e-9
-    assert not display.bins_matter
-
-
 @pytest.mark.parametrize(("lowest", "matter"), [(0.91, False), (0.89, True)])
 @pytest.mark.parametrize("at", [9, 99])
 def test_values_from_ten_bins_on_may_differ_by_a_tenth(lowest, matter, at):

@@ -5,6 +5,7 @@ import pytest
 
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import MonitorDisplay
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
 DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")
@@ -34,8 +35,7 @@ def test_the_history_is_drawn(monitor):
     np.testing.assert_array_equal(display.error_.get_ydata(), table["smooth_ece"][known])
     assert [ax.get_ylabel() for ax in display.axes_] == ["log10 of the evidence", "smooth_ece"]
     assert display.axes_[1].get_xlabel() == "Time"
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ["evidence", "alert at 100", f"{len(monitor.alerts_)} alerts"]
+    assert legend_texts(display) == ["evidence", "alert at 100", f"{len(monitor.alerts_)} alerts"]
     assert display.ax_.get_legend().get_title().get_text() == r"\$the model\$"
     assert display.figure_ is display.ax_.figure
     display.figure_.draw_without_rendering()

@@ -281,8 +281,7 @@ def divergence(score, r, x):
 def test_sharpness_against_double_loops(score, n_classes):
     rng = np.random.default_rng(1)
     proba = rng.dirichlet(np.ones(n_classes), 80)
-    codes = (proba.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
-    w = rng.exponential(size=80)
+    codes, w = (proba.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1), rng.exponential(size=80)
     curve = draw(codes, proba, curve="kernel", sharpness=score, sample_weight=w).curve
     x, right, one_hot = proba[:, 1], codes, np.eye(n_classes)[codes]
     if n_classes == 3:
@@ -655,12 +654,10 @@ def test_grid_of_labels(forecast):
 def test_labels_of_two_classes(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    display = draw(words, p, labels=["no", "yes"])
-    assert display.curve.error == metrics.smooth_ece(y, p)
-    assert display.ax_.get_xlabel() == "Predicted probability (yes)"
-    displays = reliability_grid(words, {"a": p, "b": p**2}, labels=["no", "yes"])
-    assert displays[0].curve.error == metrics.smooth_ece(y, p)
-    assert displays[0].ax_.get_ylabel() == "Observed frequency (yes)"
+    grid = reliability_grid(words, {"a": p, "b": p**2}, labels=["no", "yes"])
+    for display in (draw(words, p, labels=["no", "yes"]), grid[0]):
+        assert display.curve.error == metrics.smooth_ece(y, p)
+        assert display.ax_.get_ylabel() == "Observed frequency (yes)"
     with pytest.raises(ValueError, match="pos_label='no' contradicts labels"):
         draw(words, p, labels=["no", "yes"], pos_label="no")
 

@@ -11,6 +11,7 @@ from sklearn_calib import SelectiveClassifier
 from sklearn_calib.metrics import risk_coverage_curve
 from sklearn_calib.plot import RiskCoverageDisplay
 from tests._samples import simulated
+from tests.plot._legend import legend_texts
 
 pytest.importorskip("matplotlib")
 
@@ -42,12 +43,10 @@ def test_several_models_share_axes(forecast):
     first = RiskCoverageDisplay.from_predictions(y, p, name="one")
     second = RiskCoverageDisplay.from_predictions(y, np.abs(p - 0.1), name="two", ax=first.ax_)
     assert first.line_.get_color() != second.line_.get_color()
-    texts = [text.get_text() for text in second.ax_.get_legend().get_texts()]
-    assert [text.split(":")[0] for text in texts] == ["one", "two"]
+    assert [text.split(":")[0] for text in legend_texts(second)] == ["one", "two"]
     for name in ("three", "four"):
         third = RiskCoverageDisplay.from_predictions(y, p, name=name, ax=first.ax_, confidence=0.9)
-    texts = [text.get_text() for text in third.ax_.get_legend().get_texts()]
-    assert texts.count("90% confidence band (at each coverage)") == 1
+    assert legend_texts(third).count("90% confidence band (at each coverage)") == 1
 
 
 @pytest.mark.parametrize("risk", ["error", "false_discovery"])

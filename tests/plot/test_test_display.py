@@ -14,6 +14,7 @@ from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
 from tests._samples import simulated
 from tests._tiers import thorough
+from tests.plot._legend import legend_texts
 
 pytest.importorskip("matplotlib")
 
@@ -42,10 +43,6 @@ def area(collection):
         x, y = path.vertices[:-1].T if path.codes is not None else path.vertices.T
         total += 0.5 * abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))
     return total
-
-
-def legend_texts(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 
 def title(display):

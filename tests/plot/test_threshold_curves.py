@@ -13,6 +13,7 @@ from sklearn_calib.inference import dominance_test
 from sklearn_calib.plot import DecisionCurveDisplay, DecisionDisplay, MurphyDisplay, ScoreDecompositionDisplay
 from tests._references import decision_gap
 from tests._samples import simulated
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
 THREE = [0.2, 0.5, 0.7]
@@ -75,8 +76,8 @@ def test_legends_name_the_bands_once(data, display):
     y, p, _ = data
 
     def names(**params):
-        ax = display.from_predictions(y, {"a": p, "b": p**2}, n_resamples=39, **params).ax_
-        return [text.get_text() for text in ax.get_legend().get_texts() if "band" in text.get_text()]
+        drawn = display.from_predictions(y, {"a": p, "b": p**2}, n_resamples=39, **params)
+        return [text for text in legend_texts(drawn) if "band" in text]
 
     assert names() == ["95% confidence band (pointwise)"]
     assert names(reference="a", confidence=0.9) == ["90% confidence band (simultaneous)"]
@@ -276,20 +277,18 @@ def test_estimators_and_bad_input(display, data):
     for one, other in zip(drawn.ax_.lines, expected.ax_.lines, strict=True):
         np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
     y, p, _ = data
-    with pytest.raises(ValueError, match="predictions is empty"):
-        display.from_predictions(y, {})
+    bad = [({}, {}, "predictions is empty")]
     if display in (DecisionCurveDisplay, MurphyDisplay):
-        with pytest.raises(ValueError, match="reference='c' is not one of the models"):
-            display.from_predictions(y, {"a": p}, reference="c")
-        with pytest.raises(ValueError, match=r"predictions\['b'\] has other classes"):
-            display.from_predictions(y, {"a": p, "b": np.full((300, 3), 1 / 3)})
+        bad.append(({"a": p}, {"reference": "c"}, "reference='c' is not one of the models"))
+        bad.append(({"a": p, "b": np.full((300, 3), 1 / 3)}, {}, r"predictions\['b'\] has other classes"))
     if display is not ScoreDecompositionDisplay:
-        for bad in ({"band": "belt"}, {"n_resamples": 18}, {"thresholds": []}, {"thresholds": [0.5, 1.0]}):
-            with pytest.raises(ValueError, match=next(iter(bad))):
-                display.from_predictions(y, p, **bad)
+        named = [("band", "belt"), ("n_resamples", 18), ("thresholds", []), ("thresholds", [0.5, 1.0])]
+        bad += [(p, {name: value}, name) for name, value in named]
     if display is not DecisionDisplay:
-        with pytest.raises(ValueError, match="reduction"):
-            display.from_predictions(y, p, reduction="all")
+        bad.append((p, {"reduction": "all"}, "reduction"))
+    for predictions, given, message in bad:
+        with pytest.raises(ValueError, match=message):
+            display.from_predictions(y, predictions, **given)
 
 
 def test_plane_is_the_decomposition(data):
@@ -337,19 +336,18 @@ def test_large_differences_at_high_thresholds_leave_the_others_visible(data):
 
 def test_bands_of_many_models_are_not_drawn(data):
     y, p, _ = data
-    few = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(3)})
-    many = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(4)})
+    few, many = (MurphyDisplay.from_predictions(y, {str(k): p**k for k in range(1, n)}) for n in (4, 5))
     assert len(few.bands_) == len(few.ax_.collections) == 3
     assert not many.bands_
     assert not many.ax_.collections
-    words = [text.get_text() for text in few.ax_.get_legend().get_texts()]
-    assert words == ["0", "1", "2", "95% confidence band (pointwise)"]
-    legend = many.ax_.get_legend()
-    assert legend.get_title().get_text() == "Bands are drawn for at most 3 curves"
-    assert [text.get_text() for text in legend.get_texts()] == ["0", "1", "2", "3"]
-    legend = DecisionCurveDisplay.from_predictions(y, p).ax_.get_legend()
-    words = [text.get_text() for text in legend.get_texts()]
-    assert words == ["net benefit", "treat all", "treat none", "95% confidence band (pointwise)"]
+    assert many.ax_.get_legend().get_title().get_text() == "Bands are drawn for at most 3 curves"
+    band = "95% confidence band (pointwise)"
+    for display, expected in (
+        (few, ["1", "2", "3", band]),
+        (many, ["1", "2", "3", "4"]),
+        (DecisionCurveDisplay.from_predictions(y, p), ["net benefit", "treat all", "treat none", band]),
+    ):
+        assert legend_texts(display) == expected
 
 
 def test_the_table_of_decision_curve_analysis():

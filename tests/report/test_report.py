@@ -26,8 +26,8 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._data_checks import contradiction_pvalue, largest_rounded
 from sklearn_calib.report import CalibrationReport, calibration_report
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import segment_words
+from tests._every import short_report
 from tests._optional import pandas as pd
 from tests._references import holm
 from tests._samples import simulated, simulated_classes
@@ -263,9 +263,7 @@ def segmented():
     X = {"age": rng.integers(18, 80, n), "region": rng.choice(["north", "south"], n), "nothing": [None] * n}
     p, off = rng.uniform(0.1, 0.5, n).round(2), (X["age"] <= 31) & (X["region"] == "south")
     y = (rng.random(n) < p + np.where(off, 0.35, -0.04)).astype(int)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        return X, y, p, calibration_report(y, p, features=X, n_resamples=20, random_state=3)
+    return X, y, p, short_report(y, p, features=X, random_state=3)
 
 
 SEGMENT = "age <= 31 and region = south"

@@ -10,8 +10,8 @@ from sklearn_calib._validation import BinarySample, check_binary
 from sklearn_calib.inference import CombinedTest, CutoffTest
 from sklearn_calib.inference._data_checks import serial_dependence
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import warnings
+from tests._every import short_report
 from tests._tiers import thorough
 
 pytestmark = pytest.mark.usefixtures("one_measure")
@@ -31,12 +31,6 @@ def data():
     return dependent(0)
 
 
-def short_report(*data, **given):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        return calibration_report(*data, n_resamples=20, **given)
-
-
 @pytest.fixture(scope="module")
 def clustered(data):
     y, p, clusters = data
@@ -45,7 +39,6 @@ def clustered(data):
 
 @pytest.fixture(scope="module")
 def alone(data):
-    """The report without clusters."""
     return short_report(*data[:2])
 
 

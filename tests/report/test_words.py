@@ -10,8 +10,8 @@ from sklearn_calib.calibrators import GroupCalibrator, PlattCalibrator
 from sklearn_calib.inference import Region
 from sklearn_calib.metrics import IntervalEstimate
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import probability, region_words, verdict, warnings
+from tests._every import short_report
 from tests._optional import pandas as pd
 from tests._samples import simulated
 from tests._tiers import thorough
@@ -35,9 +35,7 @@ def uniform():
 
 @pytest.fixture(scope="module")
 def calibrated(uniform):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        return report_of(uniform, uniform)
+    return short_report((np.random.default_rng(1).random(2500) < uniform).astype(int), uniform)
 
 
 @pytest.mark.parametrize(
