@@ -446,14 +446,14 @@ def test_few_clusters_are_warned_of():
             inference.CutoffTest(n_resamples=19).test(y, p, clusters=clusters)
 
 
+LIMITS = (inference.CutoffTest, inference.CoxTest, inference.SpiegelhalterTest, inference.HosmerLemeshowTest)
+
+
 @pytest.mark.parametrize(
     "test",
     [
         *(case.test for case in TESTS if not (case.clusters or case.ordered)),
-        inference.CutoffTest(method="asymptotic"),
-        inference.CoxTest(method="asymptotic"),
-        inference.SpiegelhalterTest(method="asymptotic"),
-        inference.HosmerLemeshowTest(method="asymptotic"),
+        *(test(method="asymptotic") for test in LIMITS),
         inference.ConsistencyTest("smooth_ece", resample="pairs"),
     ],
 )

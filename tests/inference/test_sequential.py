@@ -97,6 +97,8 @@ def test_weights_and_clusters_that_are_refused(monkeypatch):
         (lambda: test.fit(p, y, two), "weights='frequency'"),
         (lambda: test.partial_fit(p, y, two), "weights='frequency'"),
         (lambda: test.test(y, p, sample_weight=np.arange(60)), "weights='frequency'"),
+        (lambda: test.test(y, p, clusters=np.arange(60) % 20), "clusters must follow each other"),
+        (lambda: test.fit(p, y, clusters=np.arange(60) // 2), "clusters cannot be passed to fit"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -104,11 +106,6 @@ def test_weights_and_clusters_that_are_refused(monkeypatch):
     assert SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[2, 3], weights="frequency").n_samples == 5
     with pytest.raises(ValueError, match="one by one"):
         SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3], weights="frequency")
-    y, p = [0, 1] * 20, [0.4] * 40
-    with pytest.raises(ValueError, match="clusters must follow each other"):
-        SequentialTest().test(y, p, clusters=np.arange(40) % 20)
-    with pytest.raises(ValueError, match="clusters cannot be passed to fit"):
-        SequentialTest().fit(p, y, clusters=np.arange(40) // 2)
 
 
 def test_certain_forecasts():

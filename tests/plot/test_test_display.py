@@ -51,12 +51,12 @@ def title(display):
 
 @pytest.mark.parametrize(
     ("test", "power"),
-    [(inference.TCal(n_resamples=199), 1.0), (inference.CutoffTest("monte_carlo", n_resamples=199), 1.1),
-     (inference.ConsistencyTest(cutoff_calibration_error, n_resamples=199), 2.0)],
+    [(inference.TCal(), 1.0), (inference.CutoffTest(method="monte_carlo"), 1.1),
+     (inference.ConsistencyTest(cutoff_calibration_error), 2.0)],
 )  # fmt: skip
 def test_the_dark_bars_are_the_pvalue(forecast, test, power):
     y, p = forecast
-    result = test.test(y, p**power)
+    result = test.set_params(n_resamples=199).test(y, p**power)
     display = TestDisplay.from_result(result)
     assert set(display.observed_.get_xdata()) == {result.statistic}
     dark = height(display.tail_)
