@@ -5,9 +5,8 @@ import math
 from scipy.special import expit, logit
 
 SHIFTS = (-1.0, -0.3, 0.3, 1.0)
-GRID = [
-    (a, b) for a in (0, -0.1, 0.1, -0.3, 0.3, -1, 1) for b in (1 / 2, 3 / 4, 1, 4 / 3, 2) if (a, b) != (0, 1)
-]
+SLOPES = (1 / 2, 3 / 4, 1, 4 / 3, 2)
+GRID = [(a, b) for a in (0, -0.1, 0.1, -0.3, 0.3, -1, 1) for b in SLOPES if (a, b) != (0, 1)]
 
 
 def ratio(y, p, a, b=1.0):
@@ -22,9 +21,8 @@ def wealth_of_batches(batches, adds_wealth=False):
     for y, p, w in batches:
         if not starts or since >= 32:
             j = len(starts)
-            starts.append(
-                [max(1, since) if adds_wealth else 1 / ((j + 1) * (j + 2)), dict.fromkeys(GRID, 1.0)]
-            )
+            capital = max(1, since) if adds_wealth else 1 / ((j + 1) * (j + 2))
+            starts.append([capital, dict.fromkeys(GRID, 1.0)])
             since = 0
         since += sum(w)
         for a, b in GRID:
@@ -43,10 +41,8 @@ class Cell:
         self.low, self.high = low, high
         self.wealth = dict.fromkeys((*SHIFTS, "learned", "out"), 1.0)
         self.past = []
-        third = (high - low) / 3
-        self.within = [
-            Cell(low + i * third, low + (i + 1) * third, level - 1) for i in range(3 if level else 0)
-        ]
+        third, parts = (high - low) / 3, range(3 if level else 0)
+        self.within = [Cell(low + i * third, low + (i + 1) * third, level - 1) for i in parts]
 
     def bet(self, batch):
         mine = [(y, p) for y, p in batch if self.low <= 2 / math.pi * math.asin(math.sqrt(p)) < self.high]
@@ -80,10 +76,8 @@ def reference(batches, lives=(math.inf,), adds_wealth=False, block=32):
             starts.append(wealths)
             since = 0
         since += len(batch)
-        grid = [
-            wealth * math.prod(ratio(y, p, a, b) for y, p in batch)
-            for wealth, (a, b) in zip(wealths, GRID, strict=False)
-        ]
+        pairs = zip(wealths, GRID, strict=False)
+        grid = [wealth * math.prod(ratio(y, p, a, b) for y, p in batch) for wealth, (a, b) in pairs]
         for tree in trees:
             tree.bet(batch)
         wealths = grid + [old * tree.total() for old, tree in zip(inherited, trees, strict=True)]

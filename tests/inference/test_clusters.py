@@ -23,15 +23,13 @@ from tests._references import brier
 from tests._tiers import thorough, weekly
 from tests.inference._registry import TESTS
 
-every_test = pytest.mark.parametrize(
-    "case", [case for case in TESTS if case.clusters], ids=lambda case: case.name
-)
+CASES = [case for case in TESTS if case.clusters]
+every_test = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 def dependent(n_clusters, size, rho, seed, shift=0.0):
     """Outcomes of a Gaussian copula, calibrated but for a shift of the log-odds."""
-    rng = np.random.default_rng(seed)
-    clusters = np.repeat(np.arange(n_clusters), size)
+    rng, clusters = np.random.default_rng(seed), np.repeat(np.arange(n_clusters), size)
     p = expit(1.2 * rng.normal(size=clusters.size))
     latent = np.sqrt(rho) * rng.normal(size=n_clusters)[clusters]
     latent += np.sqrt(1 - rho) * rng.normal(size=clusters.size)
@@ -49,10 +47,8 @@ def few_clusters(kind, rng):
 def grouped(prob, group, code, count, rho):
     """Groups of cells whose correlation is known."""
     weight = np.bincount(group, count).astype(float)
-    known = Dependence(np.array([rho]), np.ones(1))
-    clusters = Clusters(
-        group, code, np.asarray(count, float), np.zeros(group.size), int(code.max()) + 1, known
-    )
+    known, count = Dependence(np.array([rho]), np.ones(1)), np.asarray(count, float)
+    clusters = Clusters(group, code, count, np.zeros(group.size), int(code.max()) + 1, known)
     return GroupedOutcomes(prob, weight, np.zeros_like(weight), clusters)
 
 
@@ -89,8 +85,7 @@ def test_slopes_that_differ_keep_the_probabilities():
 
 def test_the_design_effect_is_the_ratio_of_variances():
     rng = np.random.default_rng(0)
-    prob = np.sort(rng.uniform(size=60))
-    code = rng.integers(6, size=60)
+    prob, code = np.sort(rng.uniform(size=60)), rng.integers(6, size=60)
     sample = grouped(prob, np.arange(60), code, np.ones(60), 0.3)
     drawn = np.hstack(list(draw_positives(sample, 8000, rng)))
     expected = drawn.sum(axis=0).var() / (prob * (1 - prob)).sum()
@@ -104,8 +99,7 @@ def test_the_design_effect_is_the_ratio_of_variances():
 def likelihood(rho, tables):
     """Likelihood of clusters of (p, count, positives), integrated over a common shift."""
     z = np.linspace(-9, 9, 401)
-    density = np.exp(-z * z / 2)
-    total = 0.0
+    density, total = np.exp(-z * z / 2), 0.0
     for shift in np.linspace(-5, 5, 101):
         product = 1.0
         for rows in tables:
@@ -121,10 +115,7 @@ def likelihood(rho, tables):
 def test_the_likelihood_is_that_of_the_copula():
     # quantiles in the middle of the bins, so that pooling changes nothing
     p = ndtr(np.array([-1.0, 0.25]))
-    tables = [
-        [(p[0], 6, positives), (p[1], 6, other)]
-        for positives, other in ((0, 2), (4, 6), (1, 3), (0, 4), (3, 6))
-    ]
+    tables = [[(p[0], 6, k), (p[1], 6, other)] for k, other in ((0, 2), (4, 6), (1, 3), (0, 4), (3, 6))]
     code = np.repeat(np.arange(5), 2)
     prob, count, positives = np.array([row for rows in tables for row in rows]).T
     found = dependence(code, prob, count, positives)
@@ -155,8 +146,7 @@ def test_what_is_and_is_not_taken_for_dependence():
 
 
 def test_slopes_that_differ_are_found():
-    rng = np.random.default_rng(0)
-    clusters = np.repeat(np.arange(100), 40)
+    rng, clusters = np.random.default_rng(0), np.repeat(np.arange(100), 40)
     q = rng.normal(size=clusters.size)
     for spread in (0.0, 0.5):
         slope = spread * rng.normal(size=100)[clusters]
@@ -171,13 +161,7 @@ QUICK = {"binomial", "cox", "cutoff_test", "consistency"}
 
 
 @pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, marks=() if case.name in QUICK else pytest.mark.thorough)
-        for case in TESTS
-        if case.clusters
-    ],
-    ids=lambda case: case.name,
+    "case", [case if case.name in QUICK else thorough(case) for case in CASES], ids=lambda case: case.name
 )
 def test_dependence_is_no_miscalibration(case):
     """Without clusters most of these runs reject at 5%."""
@@ -198,7 +182,8 @@ def eight_clusters(rng):
     return dependent(8, 30, 0.4, rng.integers(2**31))
 
 
-def dependence_in_large_clusters(rng):
+def large_clusters(rng):
+    """Dependence in ten large clusters, and small ones of independent samples."""
     y, p, clusters = dependent(10, 100, 0.3, rng.integers(2**31))
     other, q, small = dependent(200, 5, 0.0, rng.integers(2**31))
     return np.append(y, other), np.append(p, q), np.append(clusters, 10 + small)
@@ -207,10 +192,7 @@ def dependence_in_large_clusters(rng):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("draw", "n_runs"),
-    [
-        thorough(repeated, 30),
-        *(weekly(draw, 200) for draw in (repeated, eight_clusters, dependence_in_large_clusters)),
-    ],
+    [thorough(repeated, 30), weekly(repeated, 200), weekly(eight_clusters, 200), weekly(large_clusters, 200)],
 )
 def test_level_of_tests_with_clusters(draw, n_runs):
     tests = ("tcal", "cutoff", "intercept", "slope")
@@ -238,8 +220,7 @@ def test_miscalibration_is_found(case):
 def test_clusters_of_single_samples_change_nothing(case):
     y, p, _ = dependent(40, 3, 0.0, seed=0)
     alone = np.array([f"s{k}" for k in range(y.size)])
-    with_clusters = case.test.test(y, p, clusters=alone)
-    without = case.test.test(y, p)
+    with_clusters, without = case.test.test(y, p, clusters=alone), case.test.test(y, p)
     assert (with_clusters.pvalue, with_clusters.statistic) == (without.pvalue, without.statistic)
     assert without.n_clusters is without.design_effect is without.n_effective is None
     assert (with_clusters.n_clusters, with_clusters.design_effect, with_clusters.n_effective) == (120, 1, 120)
@@ -248,8 +229,7 @@ def test_clusters_of_single_samples_change_nothing(case):
 @every_test
 def test_order_names_and_repetition_do_not_matter(case):
     y, p, clusters = dependent(30, 6, 0.2, seed=4)
-    p = np.round(p, 1)
-    weight = np.random.default_rng(0).integers(0, 4, size=y.size)
+    p, weight = np.round(p, 1), np.random.default_rng(0).integers(0, 4, size=y.size)
     weighted = case.test.test(y, p, sample_weight=weight, weights="frequency", clusters=clusters)
     rows = np.random.default_rng(0).permutation(np.repeat(np.arange(y.size), weight))
     repeated = case.test.test(y[rows], p[rows], clusters=[f"c{c:02d}" for c in clusters[rows]])
@@ -271,11 +251,8 @@ def test_contradicted_and_tiny_predictions():
 
 @pytest.mark.parametrize(
     ("test", "n_classes"),
-    [
-        *((case.test, 2) for case in TESTS if case.clusters),
-        (inference.TCal(n_resamples=19), 3),
-        (inference.KernelTest(n_resamples=19), 3),
-    ],
+    [(case.test, 2) for case in CASES]
+    + [(test(n_resamples=19), 3) for test in (inference.TCal, inference.KernelTest)],
 )
 @pytest.mark.filterwarnings("ignore:clusters has 10 distinct", "ignore:y_proba contains only 0 and 1")
 def test_certain_predictions_with_clusters(test, n_classes):
@@ -323,14 +300,12 @@ def dependent_classes(n_clusters, size, rho, rng):
 @pytest.mark.parametrize(
     "test",
     [
-        thorough(inference.TCal(n_resamples=99, random_state=0)),
-        thorough(inference.TCal(n_resamples=99, smoothness=1.0, random_state=0)),
-        inference.KernelTest(n_resamples=99, random_state=0),
-        thorough(inference.KernelTest(n_resamples=99, bandwidth="adaptive", random_state=0)),
+        *(inference.KernelTest(), thorough(inference.KernelTest(bandwidth="adaptive"))),
+        *(thorough(inference.TCal()), thorough(inference.TCal(smoothness=1.0))),
     ],
 )
 def test_several_classes(test):
-    rng = np.random.default_rng(1)
+    test, rng = clone(test).set_params(n_resamples=99, random_state=0), np.random.default_rng(1)
     rejected = 0
     for _ in range(2):
         y, p, clusters = dependent_classes(20, 6, 0.5, rng)
@@ -358,8 +333,7 @@ def test_values_are_tested_together():
     center = sample.weight * sample.prob
     spread = np.sqrt(((drawn.T - center) ** 2).mean(axis=0) + 1)
     null, own = np.abs(drawn.T - center) / spread, np.abs(sample.positives - center) / spread
-    result = inference.BinomialTest(n_resamples=499).test(y, p, clusters=clusters)
-    smallest = 0.0
+    result, smallest = inference.BinomialTest(n_resamples=499).test(y, p, clusters=clusters), 0.0
     for k in np.argsort(-own):
         largest = null[:, own <= own[k]].max(axis=1)
         smallest = max(smallest, (1 + np.sum(largest >= own[k] - 1e-9)) / 500)
@@ -461,29 +435,25 @@ def test_bad_clusters():
             inference.CutoffTest().test(y, p, clusters=clusters)
 
 
-@pytest.mark.parametrize(
-    ("n_clusters", "with_events", "message"),
-    [
+def test_few_clusters_are_warned_of():
+    for n_clusters, with_events, message in (
         (14, 14, "clusters has 14 distinct labels. With fewer than 15"),
         (30, 9, "Only 9 clusters contain the outcome 1. With fewer than 10"),
-    ],
-)
-def test_few_clusters_are_warned_of(n_clusters, with_events, message):
-    y, p, clusters = dependent(n_clusters, 20, 0.0, seed=0)
-    with pytest.warns(UserWarning, match=message):
-        inference.CutoffTest(n_resamples=19).test(
-            np.where(clusters < with_events, y, 0), p, clusters=clusters
-        )
+    ):
+        y, p, clusters = dependent(n_clusters, 20, 0.0, seed=0)
+        y = np.where(clusters < with_events, y, 0)
+        with pytest.warns(UserWarning, match=message):
+            inference.CutoffTest(n_resamples=19).test(y, p, clusters=clusters)
+
+
+LIMITS = (inference.CutoffTest, inference.CoxTest, inference.SpiegelhalterTest, inference.HosmerLemeshowTest)
 
 
 @pytest.mark.parametrize(
     "test",
     [
         *(case.test for case in TESTS if not (case.clusters or case.ordered)),
-        inference.CutoffTest(method="asymptotic"),
-        inference.CoxTest(method="asymptotic"),
-        inference.SpiegelhalterTest(method="asymptotic"),
-        inference.HosmerLemeshowTest(method="asymptotic"),
+        *(test(method="asymptotic") for test in LIMITS),
         inference.ConsistencyTest("smooth_ece", resample="pairs"),
     ],
 )
@@ -495,10 +465,8 @@ def test_methods_for_independent_samples_refuse_clusters(test):
 
 def models(n_clusters, size, seed):
     """Outcomes of clusters with a common effect, and two models that are wrong by the same amount."""
-    rng = np.random.default_rng(seed)
-    clusters = np.repeat(np.arange(n_clusters), size)
-    effect = 1.5 * rng.normal(size=n_clusters)[clusters]
-    logits = rng.normal(size=clusters.size)
+    rng, clusters = np.random.default_rng(seed), np.repeat(np.arange(n_clusters), size)
+    effect, logits = 1.5 * rng.normal(size=n_clusters)[clusters], rng.normal(size=clusters.size)
     y = rng.uniform(size=clusters.size) < expit(logits + effect)
     return y.astype(int), expit(logits + 0.4), expit(logits - 0.4), clusters
 
@@ -560,17 +528,15 @@ def test_level_of_comparisons_with_few_clusters(kind, metric, n_runs):
 def test_certificates_of_dependent_samples_are_wider():
     y, p, clusters = dependent(100, 10, 0.4, seed=0)
     made = calibrators.CertifiedCalibrator(calibrator="passthrough", method="fitted")
-    alone, found, single = (
-        clone(made).fit(p, y, clusters=given) for given in (None, clusters, np.arange(y.size))
-    )
+    every = (None, clusters, np.arange(y.size))
+    alone, found, single = (clone(made).fit(p, y, clusters=given) for given in every)
     assert found.certificate_ > 1.2 * alone.certificate_ == 1.2 * single.certificate_
     assert found.target_ > 1.3 * alone.target_
     paper = calibrators.CertifiedCalibrator("passthrough", method="paper")
+    for method in ("asymptotic", "dkw", "paper"):
+        with pytest.raises(ValueError, match=f"'{method}' assumes independent"):
+            found.cutoff_certificate(method=method)
     for call, message in (
-        *(
-            (lambda method=method: found.cutoff_certificate(method=method), f"'{method}' assumes independent")
-            for method in ("asymptotic", "dkw", "paper")
-        ),
         (lambda: paper.fit(p, y, clusters=clusters), "method='paper' assumes independent samples"),
         (lambda: made.fit(p, y, np.ones(1000), clusters=clusters), "cannot be combined with sample_weight"),
     ):
@@ -585,10 +551,8 @@ def test_certificates_of_dependent_samples_are_wider():
 @pytest.mark.parametrize(
     "calibrator",
     [
-        calibrators.IsotonicCalibrator(),
-        thorough(calibrators.PlattCalibrator()),
-        calibrators.HistogramBinningCalibrator(n_bins=8),
-        thorough(calibrators.SplineCalibrator(monotone=True)),
+        *(calibrators.IsotonicCalibrator(), calibrators.HistogramBinningCalibrator(n_bins=8)),
+        *map(thorough, (calibrators.PlattCalibrator(), calibrators.SplineCalibrator(monotone=True))),
     ],
 )
 def test_certificates_of_fitted_maps(calibrator):

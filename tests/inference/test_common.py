@@ -37,12 +37,8 @@ def test_what_was_almost_certain_is_no_evidence(case):
 def test_single_precision_is_upcast(case):
     y, p = _properties.sample(24)
     p[:4], w = (0.0, 1e-40, 0.7, 1.0), np.arange(24) % 3
-    single = p.astype(np.float32)
-    found, expected = (
-        case.test.test(y, each, sample_weight=w, weights="frequency")
-        for each in (single, single.astype(float))
-    )
-    assert found == expected
+    single, given = p.astype(np.float32), {"sample_weight": w, "weights": "frequency"}
+    assert case.test.test(y, single, **given) == case.test.test(y, single.astype(float), **given)
 
 
 def test_tiny_predictions(case):
@@ -70,14 +66,9 @@ def test_flip_leaves_asymptotic_pvalues(test):
 
 @pytest.mark.parametrize(
     ("name", "value", "error"),
-    [
-        ("method", "exact", ValueError),
-        ("n_resamples", 0, ValueError),
-        ("n_resamples", 10.5, TypeError),
-        ("random_state", -1, ValueError),
-        ("random_state", "seed", TypeError),
-    ],
-)
+    [("method", "exact", ValueError), ("n_resamples", 0, ValueError), ("n_resamples", 10.5, TypeError),
+     ("random_state", -1, ValueError), ("random_state", "seed", TypeError)],
+)  # fmt: skip
 def test_shared_parameters(name, value, error):
     for case in TESTS:
         if name in case.test.get_params():
@@ -152,6 +143,4 @@ def test_passes_the_checks_that_need_no_features(case):
     # whatever else fails does so for what it passed
     for result in results:
         if result["status"] == "failed":
-            assert isinstance(result["exception"], ValueError | TypeError | IndexError | AssertionError), (
-                result
-            )
+            assert isinstance(result["exception"], ValueError | TypeError | IndexError | AssertionError)

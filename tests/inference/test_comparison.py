@@ -23,10 +23,7 @@ from tests._samples import simulated, simulated_classes
 from tests._tiers import thorough, weekly
 
 compare_pairs = partial(compare_models, intervals=False)
-
 ece = partial(expected_calibration_error, n_bins=5)
-
-
 METRICS = [cutoff_calibration_error, ece, brier]
 IDS = ["cutoff", "ece", "brier"]
 
@@ -49,8 +46,7 @@ def test_intervals_of_single_models_are_optional(metric):
     y, a, b = sample(40)
     given = {"metric": metric, "n_resamples": 59}
     pairs, whole = compare_pairs(y, {"a": a, "b": b}, **given), compare_models(y, {"a": a, "b": b}, **given)
-    assert str(pairs.pairs) == str(whole.pairs)
-    assert pairs.best_set == whole.best_set
+    assert (str(pairs.pairs), pairs.best_set) == (str(whole.pairs), whole.best_set)
     for row, other in zip(pairs.models, whole.models, strict=True):
         assert row.estimate == other.estimate
         assert np.isnan([row.expected, row.corrected, row.lower, row.upper]).all()
@@ -97,21 +93,17 @@ def test_sampling_weights_of_metrics_with_and_without_a_kernel():
     with pytest.raises(TypeError, match="metric has no parameter sample_weight"):
         paired(y, a, b, metric=brier, **options)
     p, q = np.random.default_rng(1).dirichlet(np.ones(3), (2, 40))
-    assert (
-        compare_pairs(y, {"p": p, "q": q}, **options, labels=range(3), metric="log_loss").weights
-        == "sampling"
-    )
+    compared = compare_pairs(y, {"p": p, "q": q}, **options, labels=range(3), metric="log_loss")
+    assert compared.weights == "sampling"
 
 
 def test_interval_of_an_average_holds_the_means_of_subsets():
     # Hartigan: a value is rejected if few splits have it between the means of both parts
     y, a, b = sample(9, seed=1)
-    loss = (y - a) ** 2 - (y - b) ** 2
-    ends = []
+    loss, ends = (y - a) ** 2 - (y - b) ** 2, []
     for chosen in itertools.product([False, True], repeat=9):
         part = np.array(chosen)
-        means = (loss[part].mean(), loss[~part].mean()) if 0 < part.sum() < 9 else (-np.inf, np.inf)
-        ends.append(means)
+        ends.append((loss[part].mean(), loss[~part].mean()) if 0 < part.sum() < 9 else (-np.inf, np.inf))
     low, high = np.sort(ends, axis=1).T
     result = paired(y, a, b, metric=brier, n_resamples=1999, confidence=0.8)
     expected = np.quantile(low, 0.2), np.quantile(high, 0.8)
@@ -139,8 +131,7 @@ def test_draws_and_ends_of_squares_by_hand():
     whole = np.array([10.0])
     parts = np.stack([whole + curved + linear, whole + curved - linear])[:, :, np.newaxis]
     splits = Splits(whole, parts, np.full((4, 1), 0.5), True, 0, 0.0)
-    contrast = splits.of_one(0)
-    up = curved - 5 + np.sqrt(3 / 4) * linear
+    contrast, up = splits.of_one(0), curved - 5 + np.sqrt(3 / 4) * linear
     down = curved - 5 - np.sqrt(3 / 4) * linear
     assert contrast.estimate == 5
     np.testing.assert_allclose(contrast.draws, np.concatenate((up, down)))
@@ -160,16 +151,13 @@ def calibrated(seed):
 
 def unequal_expected_values(seed):
     """Both calibrated; the expected error of one is far above that of the other."""
-    rng = np.random.default_rng(seed)
-    p = rng.random(200)
-    return rng.random(200) < p, p, np.full(200, 0.5)
+    return *simulated(200, seed=seed), np.full(200, 0.5)
 
 
 @pytest.mark.parametrize("draw", [calibrated, unequal_expected_values])
 def test_level_of_calibrated_models(draw):
-    rejected = [
-        paired(*draw(seed), metric=ece, n_resamples=59, random_state=seed).pvalue <= 0.1 for seed in range(24)
-    ]
+    given = {"metric": ece, "n_resamples": 59}
+    rejected = [paired(*draw(k), **given, random_state=k).pvalue <= 0.1 for k in range(24)]
     assert np.sum(rejected) <= binom.ppf(0.998, 24, 0.1)
 
 
@@ -205,8 +193,7 @@ def test_weights_are_repetition():
     weighted = compare_models(y, {"a": a, "b": b}, metric=ece, **given, **options)
     y, a, b = (np.repeat(x, times) for x in (y, a, b))
     repeated = compare_models(y, {"a": a, "b": b}, metric=ece, **options)
-    assert str(weighted) == f"{repeated}; frequencies"
-    assert weighted.n_samples == times.sum()
+    assert (str(weighted), weighted.n_samples) == (f"{repeated}; frequencies", times.sum())
     draws = [each.pairs[0].null_distribution for each in (weighted, repeated)]
     np.testing.assert_array_equal(*draws)
 
@@ -246,10 +233,8 @@ def few_events(n_events, seed, n=200):
 @pytest.mark.parametrize("n_events", [3, 8])
 def test_level_of_the_auc_with_few_events(n_events):
     """Splits with all events in one part have no AUC there, and do not reject."""
-    pvalues = [
-        paired(*few_events(n_events, seed), metric="roc_auc", n_resamples=99, random_state=seed).pvalue
-        for seed in range(24)
-    ]
+    given = {"metric": "roc_auc", "n_resamples": 99}
+    pvalues = [paired(*few_events(n_events, k), **given, random_state=k).pvalue for k in range(24)]
     assert np.count_nonzero(np.array(pvalues) <= 0.05) <= binom.ppf(0.999, 24, 0.05)
     if n_events == 3:
         # a quarter of the splits, less 4 standard errors
@@ -285,8 +270,7 @@ def step_down(pairs):
     spread = [np.sqrt(np.mean(pair.null_distribution**2)) for pair in pairs]
     statistic = np.array([abs(pair.corrected) / s for pair, s in zip(pairs, spread, strict=True)])
     signed = [np.sign(q.corrected) * q.null_distribution / s for q, s in zip(pairs, spread, strict=True)]
-    null = np.array([each.reshape(2, -1).max(axis=0) for each in signed])
-    found = []
+    null, found = np.array([each.reshape(2, -1).max(axis=0) for each in signed]), []
     for own in statistic:
         # of the p-values of this and all greater statistics the largest
         steps = []
@@ -312,9 +296,8 @@ def test_compare_models_keeps_the_good_ones(metric):
 def test_reference_and_table():
     y, predictions = models()
     result = compare_pairs(y, predictions, metric=ece, reference="squared", n_resamples=199, random_state=0)
-    assert [(pair.name_a, pair.name_b) for pair in result.pairs] == [
-        (name, "squared") for name in ("true", "noisy", "half")
-    ]
+    pairs = [(pair.name_a, pair.name_b) for pair in result.pairs]
+    assert pairs == [("true", "squared"), ("noisy", "squared"), ("half", "squared")]
     assert "squared" not in result.best_set
     assert list(result.to_frame()["name"]) == list(predictions)
     assert all(row["adjusted_pvalue"] >= row["pvalue"] for row in result.pairs_to_records())
@@ -360,10 +343,8 @@ def test_metrics_of_the_package_and_of_scikit_learn_have_a_direction(metric):
     compared = compare_pairs(y, given, metric=metric, n_resamples=39)
     assert compared.best_set == ("true",)
     assert compared.greater_is_better == (getattr(metric, "func", None) is not log_loss)
-    turned = not compared.greater_is_better
-    assert compare_pairs(y, given, metric=metric, n_resamples=39, greater_is_better=turned).best_set == (
-        "noise",
-    )
+    turned = {"greater_is_better": not compared.greater_is_better}
+    assert compare_pairs(y, given, metric=metric, n_resamples=39, **turned).best_set == ("noise",)
 
 
 @pytest.mark.parametrize("n_runs", [thorough(6), weekly(16)])
@@ -427,8 +408,7 @@ def test_ties_count_whatever_the_unit_of_the_metric(seed):
     # the metric takes few values: differences of parts equal the estimate but for rounding
     rng = np.random.default_rng(seed)
     p = rng.random(40)
-    y = (rng.random(40) < p).astype(int)
-    q = np.clip(p + rng.normal(0, 0.1, 40), 0.01, 0.99)
+    y, q = (rng.random(40) < p).astype(int), np.clip(p + rng.normal(0, 0.1, 40), 0.01, 0.99)
 
     def pvalue(unit, *models):
         @MetricKernel(calibration_error=True)
@@ -486,11 +466,9 @@ def test_family_wise_error_rate_of_eight_equal_models(metric, n_runs):
 
 
 def test_text_names_the_metric_and_what_is_compared():
-    rng = np.random.default_rng(0)
-    p = rng.random(400)
-    y = (rng.random(400) < p).astype(int)
-    models = {"bad": p**3, "true": p, "worst": p**6}
-    auc = compare_models(y, {"noise": rng.random(400), "true": p}, metric="roc_auc", n_resamples=39)
+    y, p = simulated(400)
+    models, noise = {"bad": p**3, "true": p, "worst": p**6}, np.random.default_rng(1).random(400)
+    auc = compare_models(y, {"noise": noise, "true": p}, metric="roc_auc", n_resamples=39)
     assert str(auc).startswith("roc_auc: greater is better")
     assert "corrected" not in str(auc)
     assert "expected" not in str(auc)
@@ -504,7 +482,6 @@ def test_text_names_the_metric_and_what_is_compared():
     assert "best set" not in text
     assert text.split("\n\n")[1].startswith("model  estimate")
     assert "raw" not in str(auc)
-    y, p = simulated(400)
     models = {"base": np.full(400, 0.5), "low": np.full(400, 0.1), "true": p}
     errors = compare_pairs(y, models, n_resamples=59)
     assert errors.constant == ("base", "low")
@@ -529,14 +506,12 @@ def test_reductions_are_those_of_the_function(reduction):
         return cutoff_calibration_error(y_true, y_proba, labels=np.arange(4), **given)
 
     w = np.exp(np.random.default_rng(1).normal(size=120))
-    options = {"n_resamples": 39, "sample_weight": w}
-    models = {"true": p, "flat": flat}
+    options, models = {"n_resamples": 39, "sample_weight": w}, {"true": p, "flat": flat}
     found = compare_pairs(y, models, metric=cutoff_calibration_error, reduction=reduction, **options)
     loop = compare_pairs(y, models, metric=function, **options).pairs[0]
     np.testing.assert_allclose(found.pairs[0].null_distribution, loop.null_distribution, atol=1e-9)
     assert found.pairs[0].difference == pytest.approx(loop.difference)
-    letters = np.array(["a", "b", "c", "d", "e"])[y]
-    none = np.column_stack((p, np.zeros(120)))
+    letters, none = np.array(["a", "b", "c", "d", "e"])[y], np.column_stack((p, np.zeros(120)))
     given = {"metric": cutoff_calibration_error, "n_resamples": 39, "labels": list("abcde")}
     assert compare_pairs(letters, {"a": none, "b": none}, **given).pairs[0].pvalue == 1
 

@@ -11,8 +11,7 @@ def test_pairs_vary_the_predictions():
     # the Brier score of predictions .5 is fixed by them; that of redrawn predictions is not
     y, p = np.array([0, 0, 1, 0]), np.array([0.5, 0.5, 0.5, 0.01])
     labels = ConsistencyTest("brier_score", n_resamples=99, random_state=0).test(y[:3], p[:3])
-    assert labels.null_distribution == pytest.approx(0.25)
-    assert labels.pvalue == 1
+    assert (labels.null_distribution, labels.pvalue) == (pytest.approx(0.25), 1)
     pairs = ConsistencyTest("brier_score", n_resamples=99, resample="pairs", random_state=0).test(y, p)
     assert pairs.null_distribution.min() < 0.13 < 0.24 < pairs.null_distribution.max()
     assert pairs.method == "99 resampled pairs"
@@ -28,9 +27,8 @@ def test_a_metric_gets_labels_0_and_1_with_their_predictions():
         return float(np.average((y_true - y_proba) ** 2, weights=weight))
 
     for weight in (None, [1, 2, 1, 0, 3]):
-        result = ConsistencyTest(squares, n_resamples=9, random_state=0).test(
-            y, p, sample_weight=weight, weights="frequency"
-        )
+        test = ConsistencyTest(squares, n_resamples=9, random_state=0)
+        result = test.test(y, p, sample_weight=weight, weights="frequency")
         assert result.estimate == pytest.approx(np.average((y - p) ** 2, weights=weight))
     assert set(seen) == {0, 1}
 
@@ -42,8 +40,7 @@ def test_differences_of_rounding_are_ties():
         return 1e-14 * float(y_true[0])
 
     test = ConsistencyTest(metric=nearly_nothing, n_resamples=19, random_state=0)
-    assert test.test(y, p).null_distribution.min() == 0
-    assert test.test(y, p).pvalue == 1
+    assert (test.test(y, p).null_distribution.min(), test.test(y, p).pvalue) == (0, 1)
     # errors |k / 4 - .3| of k events of four are known to 1e-6: those of k = 2, .2, are ties, and .05 is less
     equal = ConsistencyTest(metric=metrics.smooth_ece, n_resamples=400, random_state=0)
     found = equal.test(np.array([1, 1, 0, 0]), np.full(4, 0.3))

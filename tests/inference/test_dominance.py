@@ -16,9 +16,7 @@ def dominant(y, a, b, **options):
 
 
 def loss(y, p, t):
-    if p >= t:
-        return t * (1 - y)
-    return (1 - t) * y
+    return t * (1 - y) if p >= t else (1 - t) * y
 
 
 def differences(y, a, b, tau=TAU):
@@ -55,12 +53,10 @@ def exact(y, a, b, w=1.0):
     return counts / 2**9
 
 
-@pytest.mark.parametrize(
-    "w", [np.ones(9), np.linspace(0.5, 1.5, 9), np.array([1, 10, 2, 3, 1, 1, 10, 1, 2])], ids=str
-)
+@pytest.mark.parametrize("w", [[1] * 9, np.linspace(0.5, 1.5, 9), [1, 10, 2, 3, 1, 1, 10, 1, 2]], ids=str)
 def test_all_swaps_by_enumeration(few, w):
     """Sampling weights stay with their samples."""
-    y, a, b = few
+    (y, a, b), w = few, np.array(w)
     given = {"thresholds": TAU, "n_resamples": 20_000, "random_state": 0}
     found = dominant(y, a, b, sample_weight=w, **given)
     pvalues = [found.pvalue, found.pvalue_a_dominates, found.pvalue_b_dominates]
@@ -138,8 +134,7 @@ def test_reductions_of_several_classes():
     labels = dominant((y[:, np.newaxis] == np.arange(3)).astype(int), a, b, thresholds=TAU, random_state=0)
     assert labels.pvalue == found.pvalue
     # the classes of one sample are swapped together
-    squares = (d**2).sum(axis=0)
-    signs = rng.choice((-1, 1), (4000, 40))
+    squares, signs = (d**2).sum(axis=0), rng.choice((-1, 1), (4000, 40))
     flips = np.array([largest(np.abs(each @ d), squares) for each in signs])
     differ = np.array([np.mean((a >= t) != (b >= t), axis=1) for t in TAU])
     observed = largest(np.abs(d.sum(axis=0)), np.maximum(squares, TAU * (1 - TAU) * (differ**2).sum(axis=1)))
@@ -162,8 +157,7 @@ def test_clusters_are_swapped_together():
     rng = np.random.default_rng(4)
     group = np.array([3, 1, 1, 2, 5, 5, 5, 8, 2, 9, 9, 4, 6, 7, 7, 0, 10, 11, 12, 13, 14, 14])
     a, b = np.round(rng.random((2, 22)), 1)
-    y = rng.integers(0, 2, 22)
-    w = rng.integers(1, 3, 22)
+    y, w = rng.integers(0, 2, 22), rng.integers(1, 3, 22)
     d = w[:, np.newaxis] * differences(y, a, b)
     sums = np.array([d[group == each].sum(axis=0) for each in range(15)])
     differ = w[:, np.newaxis] * np.array([(a >= t) != (b >= t) for t in TAU]).T
@@ -206,11 +200,7 @@ def test_bad_input(few):
     for models, given, message in (
         ({"a": a, "b": np.where(b > 0.5, np.nan, b)}, {}, r"predictions\['b'\] contains NaN"),
         ({"a": a[:8], "b": b[:8]}, {}, r"y_true has 9 samples but predictions\['a'\] has 8"),
-        (
-            {"a": a, "b": three},
-            {},
-            r"predictions\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)",
-        ),
+        ({"a": a, "b": three}, {}, r"\['b'\] has shape \(9, 3\) but predictions\['a'\] has \(9,\)"),
         ({"a": a, "b": b, "c": b}, {}, r"must contain two models, got 3\. Pass"),
         ({"a": a, "b": b}, {"n_resamples": 5}, "n_resamples"),
         ({"a": a, "b": b}, {"thresholds": [0.5, 1.0]}, "thresholds"),

@@ -15,8 +15,7 @@ def test_score_test_of_separate_lines():
     groups = rng.choice(3, 400, p=(0.6, 0.3, 0.1))
     p = expit(rng.normal(groups - 1.0, 1.0))
     y = (rng.random(400) < p ** (1 + 0.3 * (groups == 1))).astype(int)
-    summary = calibration_summary(y, p)
-    x = np.column_stack((np.ones(400), logit(p)))
+    summary, x = calibration_summary(y, p), np.column_stack((np.ones(400), logit(p)))
     q = expit(x @ [summary.slope_intercept.estimate, summary.slope.estimate])
     X = np.hstack([x * (groups == g)[:, np.newaxis] for g in range(3)])
     score = X.T @ (y - q)
@@ -49,8 +48,7 @@ def test_dependence_within_clusters_divides_the_statistic():
 
 @pytest.mark.thorough
 def test_level_with_weights():
-    rng = np.random.default_rng(1)
-    rejected = 0
+    rng, rejected = np.random.default_rng(1), 0
     for _ in range(300):
         p, w = rng.uniform(0.05, 0.95, 300), rng.exponential(size=300) + 0.2
         y, groups = rng.random(300) < expit(0.3 + 0.7 * logit(p)), rng.integers(3, size=300)

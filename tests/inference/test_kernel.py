@@ -28,12 +28,8 @@ def residual_of(y, p):
 def double_loop(y, p, s):
     """Mean of h over all pairs."""
     n = len(y)
-    total = sum(
-        kappa(p[i], p[j], s) * (residual_of(y[i], p[i]) @ residual_of(y[j], p[j]))
-        for i in range(n)
-        for j in range(i)
-    )
-    return total / (n * (n - 1) / 2)
+    r = [residual_of(*row) for row in zip(y, p, strict=True)]
+    return sum(kappa(p[i], p[j], s) * (r[i] @ r[j]) for i in range(n) for j in range(i)) / (n * (n - 1) / 2)
 
 
 def trace_product(p, q):
@@ -64,10 +60,8 @@ def test_quadratic_by_double_loop(which, s):
     expected = double_loop(y, p, s)
     assert result.statistic == pytest.approx(expected, rel=1e-9, abs=1e-14)
     assert result.estimate == pytest.approx(np.sqrt(max(expected, 0)), rel=1e-9, abs=1e-7)
-    n = len(y)
-    variance = sum(
-        kappa(p[i], p[j], s) ** 2 * trace_product(p[i], p[j]) for i in range(n) for j in range(n) if i != j
-    )
+    n, pairs = len(y), itertools.permutations(p, 2)
+    variance = sum(kappa(one, other, s) ** 2 * trace_product(one, other) for one, other in pairs)
     (scale,) = result.scales
     assert scale.null_std == pytest.approx(np.sqrt(2 * variance) / (n * (n - 1)), rel=1e-9)
 
@@ -123,8 +117,7 @@ def test_fast_forms_are_those_of_the_matrix(s):
 
 
 def test_median_distance():
-    p = np.random.default_rng(0).uniform(size=41)
-    y = np.arange(41) % 2
+    p, y = np.random.default_rng(0).uniform(size=41), np.arange(41) % 2
     gaps = [abs(a - b) for a, b in itertools.combinations(p, 2)]
     (scale,) = KernelTest(n_resamples=1).test(y, p).scales
     assert scale.bandwidth == pytest.approx(np.median(gaps))
@@ -166,8 +159,7 @@ def test_asymptotic_agrees_with_draws():
     y, p = _properties.sample(400, power=1.1)
     drawn = KernelTest(n_resamples=1999, random_state=0).test(y, p)
     limit = KernelTest(method="asymptotic").test(y, p)
-    assert limit.statistic == drawn.statistic
-    assert limit.pvalue == pytest.approx(drawn.pvalue, abs=0.05)
+    assert (limit.statistic, limit.pvalue) == (drawn.statistic, pytest.approx(drawn.pvalue, abs=0.05))
     assert drawn.null_distribution.shape == (1999,)
     assert str(drawn.scales[0]).startswith(f"bandwidth {drawn.scales[0].bandwidth:.3g}: SKCE = ")
 
@@ -176,8 +168,7 @@ def test_asymptotic_agrees_with_draws():
 def test_order_of_classes_and_rows(bandwidth):
     y, p = class_sample(50, 4)
     test = KernelTest(bandwidth=bandwidth, n_resamples=19, random_state=0)
-    expected = test.test(y, p)
-    order = np.array([2, 0, 3, 1])
+    expected, order = test.test(y, p), np.array([2, 0, 3, 1])
     moved = test.test(np.argsort(order)[y], p[:, order])
     assert moved.statistic == pytest.approx(expected.statistic)
     assert moved.scales[0].bandwidth == pytest.approx(expected.scales[0].bandwidth)

@@ -79,8 +79,6 @@ THOROUGH = {
     "cross-fitted": (clone(CROSS).set_params(smoothness=0.5), beta(150, 1, 1), 200, (0.05,), 0.1),
     "cross-fitted classes": (CROSS, classes(120, 3), 150, (0.05,), 0.1),
 }
-
-
 #: Those that take longest are run once a week only.
 LONG = {f"splitting of {kind}" for kind in ("rare events", "weights", "five classes", "twelve")}
 LONG.add("cross-fitted classes")

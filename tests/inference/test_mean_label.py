@@ -14,8 +14,7 @@ from tests._tiers import thorough, weekly
 
 def sample(n_samples=300, n_labels=60, *, mean=0.6, signal=1.0, size=1, seed=0):
     """Labels of the first samples, NaN for the others, scores, and clusters of ``size`` neighbors."""
-    rng = np.random.default_rng(seed)
-    clusters = np.arange(n_samples) // size
+    rng, clusters = np.random.default_rng(seed), np.arange(n_samples) // size
     shared = 0.4 if size > 1 else 0.0
     latent = np.sqrt(shared) * rng.normal(size=n_samples)[clusters]
     latent += np.sqrt(1.0 - shared) * rng.normal(size=n_samples)
@@ -37,14 +36,12 @@ def defined(y, score, clusters=None):
     unit = np.arange(total) if clusters is None else np.asarray(clusters)
     x = logit((rankdata(score) - 0.5) / total)
     units = sorted(set(unit[known]), key=lambda u: x[known][unit[known] == u].mean())
-    fold = np.array([units.index(u) % 10 for u in unit[known]])
-    fits = []
+    fold, fits = np.array([units.index(u) % 10 for u in unit[known]]), []
     for k in range(10):
         part, label = x[known][fold != k], y[fold != k]
 
         def loss(b, part=part, label=label):
-            z = b[0] + b[1] * part
-            rate = label.mean()
+            z, rate = b[0] + b[1] * part, label.mean()
             return np.mean(np.logaddexp(0, z) - label * z) + 0.5 * 0.01 * rate * (1 - rate) * b[1] ** 2
 
         b = minimize(loss, np.zeros(2), tol=1e-12).x
@@ -77,24 +74,20 @@ def defined(y, score, clusters=None):
 def test_estimate_and_interval_are_as_defined(size):
     y, score, clusters = sample(size=size, signal=0.7)
     clusters = None if size == 1 else clusters
-    found = mean_label(y, score, clusters=clusters)
-    expected = defined(y, score, clusters)
+    found, expected = mean_label(y, score, clusters=clusters), defined(y, score, clusters)
     assert (found.estimate, found.lower, found.upper, found.power) == pytest.approx(expected, abs=1e-5)
     assert (found.n_labeled, found.n_samples, found.mean_score) == (60, 300, pytest.approx(score.mean()))
     assert str(found).startswith(f"mean label {found.estimate:.4f} [")
 
 
 @pytest.mark.parametrize(
-    ("case", "y", "score"),
-    [
-        ("constant scores", [1] * 5 + [0] * 15 + [None] * 40, np.ones(60)),
-        ("all labels are known", [1] * 5 + [0] * 15, np.arange(20)),
-        ("no event", [0] * 20 + [None] * 40, np.arange(60)),
-    ],
-)
-def test_scores_that_tell_nothing_leave_the_interval_of_the_labels(case, y, score):
-    found = mean_label(y, score)
-    events = y.count(1)
+    ("y", "score"),
+    [([1] * 5 + [0] * 15 + [None] * 40, np.ones(60)), ([1] * 5 + [0] * 15, np.arange(20)),
+     ([0] * 20 + [None] * 40, np.arange(60))],
+    ids=["constant scores", "all labels are known", "no event"],
+)  # fmt: skip
+def test_scores_that_tell_nothing_leave_the_interval_of_the_labels(y, score):
+    found, events = mean_label(y, score), y.count(1)
     assert (found.estimate, found.power) == (pytest.approx(events / 20), 0.0)
     expected = wilson(events / 20, 20, norm.ppf(0.975))
     assert (found.lower, found.upper) == pytest.approx(expected, abs=1e-9)
@@ -104,6 +97,7 @@ def test_scores_that_tell_nothing_leave_the_interval_of_the_labels(case, y, scor
 def test_only_the_order_of_scores_counts():
     y, score, _ = sample()
     found = mean_label(y, score)
+    numbers = found.lower, found.estimate, found.upper
     words = [None if np.isnan(v) else ["right", "wrong"][int(v)] for v in y]
     order = np.random.default_rng(0).permutation(len(y))
     for again in (
@@ -113,9 +107,7 @@ def test_only_the_order_of_scores_counts():
         mean_label(y[:, np.newaxis], np.column_stack([1.0 - expit(score), expit(score)])),
         mean_label(y, score, clusters=np.arange(len(y))),
     ):
-        assert (again.lower, again.estimate, again.upper) == pytest.approx(
-            (found.lower, found.estimate, found.upper), abs=1e-12
-        )
+        assert (again.lower, again.estimate, again.upper) == pytest.approx(numbers, abs=1e-12)
     other = mean_label(np.where(np.isnan(y), None, y == 1), -score, pos_label=False)
     assert (1.0 - other.upper, 1.0 - other.lower) == pytest.approx((found.lower, found.upper), abs=0.01)
 
@@ -124,9 +116,8 @@ def test_outcomes_between_0_and_1_and_a_perfect_score():
     y, score, _ = sample()
     perfect = mean_label(y, np.where(np.isnan(y), score > 0, y))
     assert perfect.power == 1.0
-    assert (
-        0.02 < perfect.upper - perfect.lower < 0.6 * (perfect.labels_alone.upper - perfect.labels_alone.lower)
-    )
+    alone = perfect.labels_alone
+    assert 0.02 < perfect.upper - perfect.lower < 0.6 * (alone.upper - alone.lower)
     mild = mean_label(0.4 + 0.2 * y, score)
     assert mild.upper - mild.lower < 0.3 * (mean_label(y, score).upper - mean_label(y, score).lower)
 
@@ -166,8 +157,6 @@ def test_coverage(n_labels, size, mean, signal, n_runs):
     covered = np.mean([run.lower <= mean <= run.upper for run in runs])
     assert 0.93 - 4.0 * np.sqrt(0.05 * 0.95 / n_runs) < covered
     assert covered < 0.99 or n_runs < 400
-    width, alone = (
-        np.mean([each.upper - each.lower for each in found])
-        for found in (runs, [run.labels_alone for run in runs])
-    )
+    widths = [(run.upper - run.lower, run.labels_alone.upper - run.labels_alone.lower) for run in runs]
+    width, alone = np.mean(widths, axis=0)
     assert width < 1.02 * alone

@@ -10,11 +10,11 @@ from sklearn_calib.inference import NullDistribution, expected_under_calibration
 from sklearn_calib.metrics import cutoff_calibration_error, expected_calibration_error, smooth_ece
 from sklearn_calib.metrics._names import as_metric
 from tests._samples import simulated_classes
+from tests._tiers import thorough
 from tests.inference import _properties
 
 brier_score = as_metric("brier_score")
-
-
+REDUCTIONS = ("classwise", "confidence", "top-label")
 METRICS = [cutoff_calibration_error, smooth_ece, partial(expected_calibration_error, n_bins=5)]
 
 
@@ -79,10 +79,8 @@ def test_sampling_weights_and_weights_by_class(by_class):
 
 def test_columns_seed_and_words():
     _, p = _properties.sample(30)
-    null, columns, other = (
-        expected_under_calibration(None, q, metric=cutoff_calibration_error, random_state=seed)
-        for q, seed in ((p, 3), (np.column_stack((1 - p, p)), 3), (p, 4))
-    )
+    given, expected = ((p, 3), (np.column_stack((1 - p, p)), 3), (p, 4)), expected_under_calibration
+    null, columns, other = (expected(None, q, metric=METRICS[0], random_state=seed) for q, seed in given)
     assert null == columns != other
     assert isinstance(null, NullDistribution)
     assert null.values.shape == (999,)
@@ -113,15 +111,11 @@ def test_bad_arguments():
 
 @pytest.mark.parametrize(
     ("metric", "reduction"),
+    # scores of all classes at once are computed sample by sample
     [
-        # scores of all classes at once are computed sample by sample
-        pytest.param(
-            metric,
-            reduction,
-            marks=pytest.mark.thorough if (metric, reduction) == (brier_score, None) else (),
-        )
-        for metric in (cutoff_calibration_error, brier_score)
-        for reduction in ("classwise", "confidence", "top-label", None)
+        *itertools.product((METRICS[0], brier_score), REDUCTIONS),
+        (METRICS[0], None),
+        thorough(brier_score, None),
     ],
 )
 def test_several_classes_by_enumeration(metric, reduction):
@@ -171,9 +165,8 @@ def test_samples_of_several_classes_drawn_by_class():
         some = rng.random(600) < kept[y]
         y, p, given = y[some], p[some], {"sample_weight": 1 / kept[y[some]]}
         observed.append(cutoff_calibration_error(y, p, **given))
-        found = expected_under_calibration(
-            y, p, metric=METRICS[0], n_resamples=19, random_state=seed, **given
-        )
+        given |= {"metric": METRICS[0], "n_resamples": 19, "random_state": seed}
+        found = expected_under_calibration(y, p, **given)
         assert found.weights == "case-control"
         expected.append(found.expected)
     assert abs(np.mean(observed) - np.mean(expected)) < 0.3 * np.std(observed)

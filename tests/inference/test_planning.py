@@ -15,8 +15,7 @@ DECILES = np.arange(10) / 10 + 0.05
 
 def test_equal_predictions_by_hand():
     # the test of one proportion, p = .5 against q
-    q = expit(0.3)
-    n = required_n_samples([0.5, 0.5], shift=0.3, power=0.9)
+    q, n = expit(0.3), required_n_samples([0.5, 0.5], shift=0.3, power=0.9)
 
     def power(n):
         far = np.sqrt(n) * (q - 0.5)
@@ -58,19 +57,16 @@ def test_a_bound_by_simulated_walks():
 
 
 def test_widths():
-    p = expit(2.5 * norm.ppf((np.arange(20_000) + 0.5) / 20_000) - 5)
-    a, b, c = (
-        quad(lambda x, k=k: x**k * expit(x) * expit(-x) * norm.pdf(x, -5, 2.5), -40, 40)[0] for k in range(3)
-    )
+    p, density = expit(2.5 * norm.ppf((np.arange(20_000) + 0.5) / 20_000) - 5), norm(-5, 2.5).pdf
+    a, b, c = (quad(lambda x, k=k: x**k * expit(x) * expit(-x) * density(x), -40, 40)[0] for k in range(3))
     scale = (2 * norm.isf(0.025) / 0.2) ** 2
     # the criterion and the example of Riley et al. (2021)
     n = required_n_samples(p, width={"slope": 0.2})
     assert n == int(np.ceil(scale * a / (a * c - b * b))) == 4554
     assert required_n_samples(p, width={"intercept": 0.2}) == pytest.approx(scale / a, rel=1e-3)
     # samples with predictions of 0 and 1 count, but do not inform
-    assert required_n_samples(np.r_[p, np.tile([0, 1], 10_000)], width={"slope": 0.2}) == pytest.approx(
-        2 * n, abs=2
-    )
+    diluted = required_n_samples(np.r_[p, np.tile([0, 1], 10_000)], width={"slope": 0.2})
+    assert diluted == pytest.approx(2 * n, abs=2)
     widths = {"slope": 0.8, "intercept": 0.8, "observed_over_expected": 0.4, "smooth_ece": 0.1}
     names = list(widths)[:3]
     each = [required_n_samples(DECILES, width={name: widths[name]}, alpha=0.1) for name in names]

@@ -38,6 +38,8 @@ def pooled(metric, grouped):
 
 
 def identity(metric):
+    if isinstance(metric, str):
+        return metric
     return f"{getattr(metric, 'func', metric).__name__}-{getattr(metric, 'keywords', '')}"
 
 
@@ -58,13 +60,10 @@ def weighted(metric, prob, count, positives):
 
 #: Each metric with one kind of predictions. On the axis of log-odds uniform ones spread over too many cells.
 KINDS = ["uniform", "rare", "rare", "two", "two", "rare", "uniform", "two"]
-CASES = list(zip(POOLING, KINDS, strict=True))
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("metric", "kind"), CASES, ids=lambda value: value if isinstance(value, str) else identity(value)
-)
+@pytest.mark.parametrize(("metric", "kind"), [*zip(POOLING, KINDS, strict=True)], ids=identity)
 def test_values_of_redrawn_samples_are_the_same(metric, kind):
     prob = predictions(kind)
     n = prob.shape[0]
@@ -77,8 +76,7 @@ def test_values_of_redrawn_samples_are_the_same(metric, kind):
         metric = partial(metric, bandwidth=grouped.total ** (-1 / 3))
     # cells are runs of groups
     ends = np.searchsorted(np.cumsum(grouped.weight), np.cumsum(fewer.weight))
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    rng = np.random.default_rng(1)
+    starts, rng = np.concatenate(([0], ends[:-1] + 1)), np.random.default_rng(1)
     power = 2 if getattr(metric, "keywords", {}).get("debias") else 1
     for drift in (0.0, 0.02):
         change, values = [], []
@@ -103,12 +101,10 @@ def test_other_metrics_tell_all_predictions_apart(metric):
 def test_cells_end_where_bins_do():
     # all within one cell, and on both sides of the end of the first of 15 bins, or of 10
     for metric, edge in [(POOLING[6], 1 / 15), (POOLING[7], 0.1)]:
-        prob = edge + np.linspace(-1e-5, 1e-5, 10_000)
-        positives = np.arange(10_000.0) % 2
+        prob, positives = edge + np.linspace(-1e-5, 1e-5, 10_000), np.arange(10_000.0) % 2
         fewer = pooled(metric, GroupedOutcomes(prob, np.ones(10_000), positives))
         assert fewer.prob == pytest.approx([edge - 5e-6, edge + 5e-6], abs=1e-8)
-        assert fewer.weight.tolist() == [5000, 5000]
-        assert fewer.positives.tolist() == [2500, 2500]
+        assert (fewer.weight.tolist(), fewer.positives.tolist()) == ([5000, 5000], [2500, 2500])
     p = np.linspace(0.1, 0.9, 10_000)
     grouped = GroupedOutcomes(p, np.ones_like(p), np.arange(p.shape[0]) % 2.0)
     assert pooled(partial(metrics.smooth_ece, bandwidth=1e-5), grouped) is grouped

@@ -13,16 +13,11 @@ def regions_of(y, p, w=None, seed=0, confidence=0.95):
 
 
 def test_a_region_that_overpredicts_is_found():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=8000)
-    truth = np.where((p > 0.6) & (p < 0.8), p - 0.12, p)
-    y = rng.random(8000) < truth
+    y, p = simulated(8000, truth=lambda p: np.where((p > 0.6) & (p < 0.8), p - 0.12, p))
     (region,) = regions_of(y, p)
-    assert region.lower == pytest.approx(0.6, abs=0.04)
-    assert region.upper == pytest.approx(0.8, abs=0.04)
+    assert (region.lower, region.upper) == (pytest.approx(0.6, abs=0.04), pytest.approx(0.8, abs=0.04))
     rows = (p >= region.lower) & (p <= region.upper)
-    assert region.n_samples == rows.sum()
-    assert region.predicted == pytest.approx(p[rows].mean())
+    assert (region.n_samples, region.predicted) == (rows.sum(), pytest.approx(p[rows].mean()))
     assert region.observed == pytest.approx(y[rows].mean())
     assert region.gap == pytest.approx(-0.12, abs=0.03)
     assert region.lower <= region.worst_lower <= region.worst_upper <= region.upper
@@ -39,8 +34,7 @@ def test_calibrated_predictions_have_none_but_for_the_level(scale):
 
 
 def test_calibrated_regions_are_left_alone():
-    rng = np.random.default_rng(3)
-    wrong = 0
+    rng, wrong = np.random.default_rng(3), 0
     for k in range(25):
         p = rng.uniform(size=2000)
         y = rng.random(2000) < np.where(p < 0.5, p + 0.2, p)
@@ -50,8 +44,7 @@ def test_calibrated_regions_are_left_alone():
 
 
 def test_ties_and_weights():
-    p = np.repeat([0.2, 0.5, 0.8], 200)
-    y = np.tile(np.arange(200) < 100, 3).astype(int)
+    p, y = np.repeat([0.2, 0.5, 0.8], 200), np.tile(np.arange(200) < 100, 3).astype(int)
     low, high = regions_of(y, p)
     assert (low.lower, low.upper, low.predicted, low.observed) == (0.2, 0.2, pytest.approx(0.2), 0.5)
     assert (high.lower, high.upper, high.n_samples) == (0.8, 0.8, 200.0)
@@ -90,9 +83,6 @@ def test_regions_end_at_gaps():
     low, high = regions_of(rng.random(2000) < p + 0.15, p)
     assert low.upper < 0.31
     assert high.lower > 0.59
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=6000)
-    off = ((p > 0.35) & (p < 0.45)) | ((p > 0.75) & (p < 0.85))
-    found = regions_of(rng.random(6000) < np.where(off, p - 0.25, p), p)
+    found = regions_of(*simulated(6000, truth=lambda p: p - 0.25 * np.isin(np.round(p, 1), (0.4, 0.8))))
     assert [round(region.predicted, 1) for region in found] == [0.4, 0.8]
     assert all(region.gap < -0.2 for region in found)

@@ -38,16 +38,6 @@ def test_equals_the_definition(monkeypatch, block, chunk, n, truth):
     np.testing.assert_allclose(e_path(y, p), reference(rows, block=block), rtol=1e-10)
 
 
-def test_every_step_is_fair():
-    """p E(y = 1) + (1 - p) E(y = 0) is the wealth before, at any point of a stream."""
-    y, p = draw(150, 5, np.sqrt)
-    before = np.append(1.0, e_path(y, p))
-    for t in (0, 1, 31, 32, 33, 63, 64, 100, 149):
-        won, lost = (e_path([*y[:t], label], p[: t + 1])[-1] for label in (1, 0))
-        assert p[t] * won + (1 - p[t]) * lost == pytest.approx(before[t], rel=1e-10)
-        assert min(won, lost) > 0
-
-
 def test_rejected_at():
     y, p = draw(800, 10, np.square)
     result = SequentialTest().test(y, p)
@@ -57,8 +47,7 @@ def test_rejected_at():
         assert SequentialTest().test(y[:row], p[:row]).rejects(alpha)
         assert not SequentialTest().test(y[: row - 1], p[: row - 1]).rejects(alpha)
     assert result.statistic == max(0.0, result.log_e_path.max())
-    assert result.pvalue == math.exp(-result.statistic)
-    assert result.log_e_value == result.log_e_path[-1]
+    assert (result.pvalue, result.log_e_value) == (math.exp(-result.statistic), result.log_e_path[-1])
     assert f"after observation {1 + result.log_e_path.argmax()}," in result.reason
     with pytest.raises(ValueError, match="alpha"):
         result.rejected_at(1.0)
@@ -75,8 +64,7 @@ def test_any_cutting_gives_the_same(monkeypatch, chunk):
     times[::20] = 1
     whole = SequentialTest().test(y, p, sample_weight=times, weights="frequency")
     for cuts in ([], [1, 350], [*range(1, 40)], [20, 21, 40, 400, 680]):
-        stream = SequentialTest()
-        paths = []
+        stream, paths = SequentialTest(), []
         for rows in np.split(np.arange(700), cuts):
             if not times[rows].any():
                 continue
@@ -109,6 +97,8 @@ def test_weights_and_clusters_that_are_refused(monkeypatch):
         (lambda: test.fit(p, y, two), "weights='frequency'"),
         (lambda: test.partial_fit(p, y, two), "weights='frequency'"),
         (lambda: test.test(y, p, sample_weight=np.arange(60)), "weights='frequency'"),
+        (lambda: test.test(y, p, clusters=np.arange(60) % 20), "clusters must follow each other"),
+        (lambda: test.fit(p, y, clusters=np.arange(60) // 2), "clusters cannot be passed to fit"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -116,24 +106,15 @@ def test_weights_and_clusters_that_are_refused(monkeypatch):
     assert SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[2, 3], weights="frequency").n_samples == 5
     with pytest.raises(ValueError, match="one by one"):
         SequentialTest().test([1, 0], [0.4, 0.3], sample_weight=[3, 3], weights="frequency")
-    y, p = [0, 1] * 20, [0.4] * 40
-    with pytest.raises(ValueError, match="clusters must follow each other"):
-        SequentialTest().test(y, p, clusters=np.arange(40) % 20)
-    with pytest.raises(ValueError, match="clusters cannot be passed to fit"):
-        SequentialTest().fit(p, y, clusters=np.arange(40) // 2)
 
 
 def test_certain_forecasts():
     y, p = draw(100, 15)
-    at = [0, 10, 10, 50, 100]
-    filled = SequentialTest().test(
-        np.insert(y, at, [0, 1, 0, 1, 1]), np.insert(p, at, [0.0, 1.0, 0.0, 1.0, 1.0])
-    )
+    at, certain = [0, 10, 10, 50, 100], np.array([0, 1, 0, 1, 1])
+    filled = SequentialTest().test(np.insert(y, at, certain), np.insert(p, at, certain.astype(float)))
     plain = SequentialTest().test(y, p)
-    assert filled.statistic == plain.statistic
-    assert filled.log_e_value == plain.log_e_value
-    assert filled.log_e_path[0] == 0.0
-    assert filled.n_samples == 105
+    assert (filled.statistic, filled.log_e_value) == (plain.statistic, plain.log_e_value)
+    assert (filled.log_e_path[0], filled.n_samples) == (0.0, 105)
     stream = SequentialTest().fit(p, y)
     assert stream.pvalue_ > 0
     stream.partial_fit([0.5, 0.0, 0.5], [1, 1, 0])
@@ -178,9 +159,8 @@ def test_labels_of_a_stream():
         (["no", "no"], ["yes", "no"], ["no", "yes"], ["no", "yes"]),
         ([7, 7], [9, 7], [7, 9], [7, 9]),
     ]:
-        stream = (
-            SequentialTest().partial_fit(p, first, classes=classes).partial_fit(p, second, classes=classes)
-        )
+        stream = SequentialTest().partial_fit(p, first, classes=classes)
+        stream.partial_fit(p, second, classes=classes)
         np.testing.assert_array_equal(stream.classes_, known)
         assert stream.log_e_value_ == pytest.approx(expected, rel=1e-10)
         assert 0 < stream.score(p, second) <= 1
@@ -228,8 +208,7 @@ def test_streams():
         stream.result_.rejected_at(0.05)
     y, p = draw(90, 18)
     stream = SequentialTest().partial_fit(p, y).partial_fit(p, y)
-    assert stream.n_samples_ == 180
-    assert stream.fit(p, y).result_ == SequentialTest().test(y, p)
+    assert (stream.n_samples_, stream.fit(p, y).result_) == (180, SequentialTest().test(y, p))
     assert not hasattr(clone(stream), "result_")
     single = SequentialTest()
     for p, y in ((0.3, 1), (np.float64(0.6), np.int64(0)), (np.array(0.9), np.array(1))):
@@ -243,19 +222,16 @@ def test_streams():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_clusters_against_a_loop(weighted):
     """Each recalibration is multiplied by its mean likelihood ratio over the cluster."""
-    rng = np.random.default_rng(4)
-    clusters = np.repeat([3, 1, 4, 0, 2], [20, 35, 7, 1, 30])
+    rng, clusters = np.random.default_rng(4), np.repeat([3, 1, 4, 0, 2], [20, 35, 7, 1, 30])
     p = rng.uniform(0.05, 0.95, clusters.size)
     y = (rng.random(clusters.size) < p).astype(int)
     w = rng.integers(1, 4, clusters.size) if weighted else np.ones(clusters.size, dtype=int)
-    result = SequentialTest().test(
-        y, p, clusters=clusters, sample_weight=w if weighted else None, weights="frequency"
-    )
+    given = {"sample_weight": w, "weights": "frequency"} if weighted else {}
+    result = SequentialTest().test(y, p, clusters=clusters, **given)
     parts = [(y[rows], p[rows], w[rows]) for rows in (clusters == name for name in [3, 1, 4, 0, 2])]
     path, before = [], 1.0
     for wealth, part in zip(wealth_of_batches(parts), parts, strict=True):
         path += [before] * (int(part[2].sum()) - 1) + [wealth]
         before = wealth
     np.testing.assert_allclose(np.exp(result.log_e_path), path)
-    assert result.pvalue == pytest.approx(1 / max(1.0, *path))
-    assert result.n_clusters == 5
+    assert (result.pvalue, result.n_clusters) == (pytest.approx(1 / max(1.0, *path)), 5)

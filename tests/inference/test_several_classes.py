@@ -9,18 +9,13 @@ from sklearn_calib._core._null import SharedLabels
 from sklearn_calib.metrics import expected_calibration_error
 
 TESTS = [
-    inference.TCal(reduction="joint", n_resamples=99),
-    inference.CutoffTest(n_resamples=99),
-    inference.CoxTest(n_resamples=99),
-    inference.CoxTest(parameter="slope", n_resamples=99),
-    inference.SpiegelhalterTest(n_resamples=99),
-    inference.HosmerLemeshowTest(n_resamples=99),
-    inference.BinomialTest(),
-    inference.ConsistencyTest("smooth_ece", n_resamples=99),
-    inference.CombinedTest(n_resamples=99),
-    inference.KernelTest(reduction="joint", n_resamples=99),
+    inference.TCal(reduction="joint", n_resamples=99), inference.CutoffTest(n_resamples=99),
+    inference.CoxTest(n_resamples=99), inference.CoxTest(parameter="slope", n_resamples=99),
+    inference.SpiegelhalterTest(n_resamples=99), inference.HosmerLemeshowTest(n_resamples=99),
+    inference.BinomialTest(), inference.ConsistencyTest("smooth_ece", n_resamples=99),
+    inference.CombinedTest(n_resamples=99), inference.KernelTest(reduction="joint", n_resamples=99),
     inference.SampleSplittingTest(reduction="joint", n_resamples=99),
-]
+]  # fmt: skip
 
 
 def predictions(rng, n, n_classes):
@@ -76,8 +71,7 @@ def test_smallest_pvalue_of_the_same_labels():
     seed = np.random.default_rng(0).integers(1 << 31, size=1)[0]
     simulated = np.concatenate(list(SharedLabels(p).draw(59, np.random.default_rng(seed))))
     assert abs(np.mean(simulated == 0) - p[:, 0].mean()) < 0.03
-    top = p.argmax(axis=1)
-    values = []
+    top, values = p.argmax(axis=1), []
     for each in [y, *simulated]:
         problems = [*((each == k, p[:, k]) for k in range(3)), (each == top, p.max(axis=1))]
         values.append([expected_calibration_error(*problem, pos_label=True) for problem in problems])
@@ -114,8 +108,7 @@ def test_adjusted_pvalues_and_ties():
         result = inference.CutoffTest(n_resamples=19).test(labels_of(rng, p), p, labels=range(4))
         pairs = [(part.adjusted_pvalue, part.pvalue) for part in result.scales]
         assert all(adjusted >= own for adjusted, own in pairs)
-        assert pairs == sorted(pairs)
-        assert result.pvalue == pairs[0][0]
+        assert (pairs, result.pvalue) == (sorted(pairs), pairs[0][0])
         assert (20 * result.pvalue).is_integer()
     # all are as bad as possible, and the classes have different statistics
     y, p = np.repeat([0, 1, 2], [10, 20, 30]), np.tile([0.97, 0.02, 0.01], (60, 1))
@@ -126,9 +119,8 @@ def test_adjusted_pvalues_and_ties():
     p = rng.dirichlet(np.ones(6), size=100)
     text = str(inference.CutoffTest(n_resamples=19).test(labels_of(rng, p), p))
     assert text.count("  class ") == 3
-    assert "confidence: " in text
-    assert "mean over classes: " in text
-    assert "and 3 others" in text
+    for words in ("confidence: ", "mean over classes: ", "and 3 others"):
+        assert words in text
 
 
 @pytest.mark.parametrize(
@@ -145,8 +137,7 @@ def test_few_simulations_can_reject_for_many_parts(test):
 def test_reductions_are_binary_problems():
     rng = np.random.default_rng(1)
     p = rng.dirichlet([3.0, 3.0, 3.0, 0.01], size=300)
-    y = labels_of(rng, p)
-    top = p.argmax(axis=1)
+    y, top = labels_of(rng, p), p.argmax(axis=1)
     for test in (inference.CutoffTest, inference.TCal):
         for given in ({}, {"clusters": np.arange(300) // 10}):
             binary = test(n_resamples=99).test(y == top, p.max(axis=1), pos_label=True, **given)
@@ -183,8 +174,7 @@ def test_weights_of_several_classes():
 
 
 def test_labels_have_no_confidence():
-    y = np.array([[0, 1], [1, 1], [0, 0]])
-    p = np.array([[0.2, 0.7], [0.6, 0.9], [0.1, 0.4]])
+    y, p = np.array([[0, 1], [1, 1], [0, 0]]), np.array([[0.2, 0.7], [0.6, 0.9], [0.1, 0.4]])
     assert inference.CutoffTest().test(y, p).n_samples == 3
     assert inference.TCal().test(y, p).scales[0].name.startswith("label")
     with pytest.raises(ValueError, match="needs mutually exclusive classes"):

@@ -6,24 +6,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sklearn_calib.inference import (
-    ConsistencyTest,
-    CoxTest,
-    CutoffTest,
-    HosmerLemeshowTest,
-    SpiegelhalterTest,
-)
+from sklearn_calib import inference
 from sklearn_calib.metrics import expected_calibration_error
+from tests._samples import simulated
 from tests._tiers import thorough, weekly
 from tests.inference import _properties
 
 TESTS = {
-    "spiegelhalter": SpiegelhalterTest(),
-    "hosmer_lemeshow": HosmerLemeshowTest(n_bins=3),
-    "hosmer_lemeshow_uniform": HosmerLemeshowTest(n_bins=4, strategy="uniform"),
-    "cox": CoxTest(),
-    "cox_intercept": CoxTest(parameter="intercept"),
-    "cox_slope": CoxTest(parameter="slope"),
+    "spiegelhalter": inference.SpiegelhalterTest(),
+    "hosmer_lemeshow": inference.HosmerLemeshowTest(n_bins=3),
+    "hosmer_lemeshow_uniform": inference.HosmerLemeshowTest(n_bins=4, strategy="uniform"),
+    "cox": inference.CoxTest(),
+    "cox_intercept": inference.CoxTest(parameter="intercept"),
+    "cox_slope": inference.CoxTest(parameter="slope"),
 }
 PREDICTIONS = {
     "apart": [0.02, 0.15, 0.2, 0.45, 0.5, 0.7, 0.97],
@@ -44,12 +39,12 @@ def test(request):
     return TESTS[request.param]
 
 
-BINNED = ConsistencyTest(partial(expected_calibration_error, n_bins=5))
+BINNED = inference.ConsistencyTest(partial(expected_calibration_error, n_bins=5))
 
 
 @pytest.mark.parametrize(
     ("test", "kind"),
-    [(CutoffTest(), "apart"), (CutoffTest(), "tied"), (BINNED, "apart"), (BINNED, "rare"),
+    [(inference.CutoffTest(), "apart"), (inference.CutoffTest(), "tied"), (BINNED, "apart"), (BINNED, "rare"),
      ("spiegelhalter", "rare"), ("hosmer_lemeshow", "tied"), ("hosmer_lemeshow_uniform", "apart"),
      ("cox", "apart"), ("cox", "close"), ("cox_intercept", "rare"), ("cox_slope", "close"),
      ("cox_slope", "tied")],
@@ -75,16 +70,15 @@ def test_against_all_outcomes(test, kind):
 
 def pvalues_of(test, design, n, repetitions):
     """Return the p-values of perfectly calibrated samples."""
-    rng = np.random.default_rng(n)
-    p = rng.beta(*DESIGNS[design], (repetitions, n))
-    y = (rng.random(p.shape) < p).astype(int)
-    return [test.test(*sample, pos_label=1).pvalue for sample in zip(y, p, strict=True)]
+    samples = simulated((repetitions, n), "beta", *DESIGNS[design], seed=n)
+    return [test.test(*sample, pos_label=1).pvalue for sample in zip(*samples, strict=True)]
 
 
 def test_asymptotic_tests_exceed_the_level_of_small_samples():
     """So that the tests of the level could fail."""
+    pvalues = pvalues_of(inference.HosmerLemeshowTest(method="asymptotic"), "rare", 60, 300)
     with pytest.raises(AssertionError, match="reject"):
-        _properties.check_level(pvalues_of(HosmerLemeshowTest(method="asymptotic"), "rare", 60, 300), 0.05)
+        _properties.check_level(pvalues, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +96,10 @@ def test_level(test, design, n, repetitions, alphas):
 
 @pytest.mark.weekly
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("test", [SpiegelhalterTest(), CoxTest()])
+@pytest.mark.parametrize("test", [inference.SpiegelhalterTest(), inference.CoxTest()])
 def test_level_of_the_default_beyond_simulation(test, design):
     """Where "auto" is asymptotic, a 5% test may reject 1% more often than that."""
-    rng = np.random.default_rng(0)
-    rejected = 0
+    rng, rejected = np.random.default_rng(0), 0
     for _ in range(2000):
         p = rng.beta(*DESIGNS[design], 12_000)
         result = test.test((rng.random(12_000) < p).astype(int), p)
@@ -137,8 +130,7 @@ def test_repetitions_and_the_rarer_side(test):
     for weight in (3, 201):
         weighted = test.test(y, p, sample_weight=np.full(50, weight), weights="frequency")
         repeated = test.test(np.repeat(y, weight), np.repeat(p, weight))
-        assert weighted.method == repeated.method
-        assert weighted.pvalue == pytest.approx(repeated.pvalue)
+        assert (weighted.method, weighted.pvalue) == (repeated.method, pytest.approx(repeated.pvalue))
     # The number of simulated events is counted from the rarer side
     y, p = np.array([1, 1, 0, 1, 1, 1, 1, 1]), np.linspace(0.2, 0.9, 8)
     pair = [test.test(y, p).pvalue, test.test(1 - y, 1 - p).pvalue]
@@ -147,14 +139,13 @@ def test_repetitions_and_the_rarer_side(test):
 
 def test_slope():
     y, p = _properties.sample(5000)
-    assert CoxTest(parameter="slope").test(y, p).asymptotic_null == "chi2(1)"
+    assert inference.CoxTest(parameter="slope").test(y, p).asymptotic_null == "chi2(1)"
     with pytest.raises(ValueError, match=r"method='monte_carlo'.*5000 x"):
-        CoxTest(parameter="slope", method="monte_carlo").test(y, p)
+        inference.CoxTest(parameter="slope", method="monte_carlo").test(y, p)
     rare = (np.arange(5000) < 100).astype(int)
-    assert CoxTest(parameter="slope", n_resamples=19).test(rare, p).null_distribution is not None
+    assert inference.CoxTest(parameter="slope", n_resamples=19).test(rare, p).null_distribution is not None
     # Predictions shifted in log-odds are other predictions, and the same test of the slope
     y, p = _properties.sample(60, power=1.5)
     odds = 3.0 * p / (1 - p)
-    one, other = (CoxTest(parameter="slope").test(y, q) for q in (p, odds / (1 + odds)))
-    assert other.statistic == pytest.approx(one.statistic)
-    assert other.pvalue == one.pvalue
+    one, other = (inference.CoxTest(parameter="slope").test(y, q) for q in (p, odds / (1 + odds)))
+    assert (other.statistic, other.pvalue) == (pytest.approx(one.statistic), one.pvalue)

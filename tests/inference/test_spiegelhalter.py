@@ -16,8 +16,7 @@ def test_by_hand():
     result = TEST.test([0, 1], [0.2, 0.8])
     assert result.statistic == pytest.approx(-0.24 / np.sqrt(0.1152))
     assert result.pvalue == pytest.approx(2 * norm.sf(0.24 / np.sqrt(0.1152)))
-    assert result.estimate == pytest.approx(-0.12)
-    assert result.asymptotic_null == "normal"
+    assert (result.estimate, result.asymptotic_null) == (pytest.approx(-0.12), "normal")
     y, p = _properties.sample(power=2)
     result = TEST.test(y, p)
     assert result.estimate == pytest.approx(brier_score_loss(y, p) - np.mean(p * (1 - p)))

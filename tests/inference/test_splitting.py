@@ -71,12 +71,10 @@ def test_means_by_hand():
 def test_two_samples_are_those_of_the_definition(cross_fit):
     """The statistic, and its null distribution: all exchanges of halves that keep the four counts."""
     p = np.array([0.05, 0.1, 0.2, 0.3, 0.35, 0.45, 0.5, 0.6, 0.62, 0.8, 0.9, 0.95])
-    columns = np.column_stack((1 - p, p))
-    first = np.isin(np.arange(12), [0, 1, 2, 4, 6, 8])
+    columns, first = np.column_stack((1 - p, p)), np.isin(np.arange(12), [0, 1, 2, 4, 6, 8])
     # labels in both roles; the second one is used with cross_fit
-    roles = [np.array([1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0]), np.array([1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1])][
-        : 1 + cross_fit
-    ]
+    roles = np.array([[1, 1, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0], [1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1]])
+    roles = list(roles[: 1 + cross_fit])
     # floor(N^(2 / (4 s + 1))) bins, N = 4 samples with label 1
     test = SampleSplittingTest(smoothness=0.3, n_resamples=2000)
     found, null = test._compare(columns, np.ones(p.shape[0]), first, roles, 1, np.random.default_rng(0))
@@ -95,11 +93,9 @@ def test_two_samples_are_those_of_the_definition(cross_fit):
     assert 0.05 < share < 0.9
     assert found.pvalue == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / 2000))
     # standardized values are the same up to location and scale
-    values = np.unique(every.round(9))
-    drawn = np.unique(null.round(6))
-    assert (drawn - drawn[0]) / (drawn[-1] - drawn[0]) == pytest.approx(
-        (values - values[0]) / (values[-1] - values[0]), abs=1e-4
-    )
+    values, drawn = np.unique(every.round(9)), np.unique(null.round(6))
+    drawn, values = ((each - each[0]) / np.ptp(each) for each in (drawn, values))
+    assert drawn == pytest.approx(values, abs=1e-4)
 
 
 def test_scales_are_those_of_the_smaller_sample():
@@ -153,8 +149,7 @@ def test_details():
     best = min(result.scales, key=lambda part: part.pvalue)
     assert result.reason == f"decided by the densities of class {best.label}, {best.n_bins} bins"
     # a third of the level is for the densities, of two classes
-    assert result.pvalue == pytest.approx(3 * 2 * best.pvalue)
-    assert result.statistic == best.statistic
+    assert (result.pvalue, result.statistic) == (pytest.approx(3 * 2 * best.pvalue), best.statistic)
     y, p = class_sample(100, 0)
     assert len(SampleSplittingTest(n_resamples=19, random_state=0).test(y, p).scales) == 3
 

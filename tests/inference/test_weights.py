@@ -9,26 +9,10 @@ from scipy.special import expit, logit, ndtri
 from scipy.stats import binomtest
 from sklearn.base import clone
 
+from sklearn_calib import inference
 from sklearn_calib._core._grouping import group_sample
 from sklearn_calib._core._nested_bins import NestedBins
 from sklearn_calib._validation import check_binary
-from sklearn_calib.inference import (
-    BinomialTest,
-    CombinedTest,
-    ConsistencyTest,
-    CoxTest,
-    CutoffTest,
-    HosmerLemeshowTest,
-    KernelTest,
-    SampleSplittingTest,
-    SpiegelhalterTest,
-    TCal,
-    compare_models,
-    confidence_interval,
-    find_regions,
-    find_segments,
-    multicalibration_error,
-)
 from sklearn_calib.metrics import calibration_summary, smooth_ece
 from tests._samples import simulated, simulated_classes
 from tests._tiers import thorough, weekly
@@ -67,23 +51,22 @@ def ratio(y, p, w):
 def test_statistics_are_sums_over_samples(tied, method):
     y, p, w = drawn(60, 1, tied)
     options = {"method": method, **({} if method == "asymptotic" else {"n_resamples": 19})}
-    given = {"sample_weight": w}
-    w = w / w.mean()
+    given, w = {"sample_weight": w}, w / w.mean()
     a, one, u = w * (y - p), np.ones(60), 1 - 2 * p
 
     walk = [0.0, *(a[p <= value].sum() for value in np.unique(p))]
-    found = CutoffTest(**options).test(y, p, **given)
+    found = inference.CutoffTest(**options).test(y, p, **given)
     assert found.statistic == pytest.approx((max(walk) - min(walk)) / np.sqrt(variance(y, p, w, one)))
     assert found.estimate == pytest.approx((max(walk) - min(walk)) / w.sum())
 
-    found = SpiegelhalterTest(**options).test(y, p, **given)
+    found = inference.SpiegelhalterTest(**options).test(y, p, **given)
     assert found.statistic == pytest.approx((u @ a) / np.sqrt(variance(y, p, w, u)))
 
     v, x = p * (1 - p), logit(p)
     center = (w**2 * v) @ x / (w**2 @ v)
     parts = a.sum() ** 2 / variance(y, p, w, one), ((x - center) @ a) ** 2 / variance(y, p, w, x - center)
-    assert CoxTest(**options).test(y, p, **given).statistic == pytest.approx(sum(parts))
-    intercept = CoxTest(parameter="intercept", **options).test(y, p, **given)
+    assert inference.CoxTest(**options).test(y, p, **given).statistic == pytest.approx(sum(parts))
+    intercept = inference.CoxTest(parameter="intercept", **options).test(y, p, **given)
     assert intercept.statistic == pytest.approx(parts[0])
     # the fitted intercept solves sum w (y - q) = 0
     shifts = np.linspace(-3, 3, 600_001)
@@ -94,10 +77,10 @@ def test_statistics_are_sums_over_samples(tied, method):
     q = expit(x + shift)
     center = (w * q * (1 - q)) @ x / (w @ (q * (1 - q)))
     along = ((x - center) @ (w * (y - q))) ** 2 / variance(y, p, w, x - center, q)
-    slope = CoxTest(parameter="slope", **options).test(y, p, **given)
+    slope = inference.CoxTest(parameter="slope", **options).test(y, p, **given)
     assert slope.statistic == pytest.approx(along, rel=1e-6)
 
-    found = HosmerLemeshowTest(n_bins=2, strategy="uniform", **options).test(y, p, **given)
+    found = inference.HosmerLemeshowTest(n_bins=2, strategy="uniform", **options).test(y, p, **given)
     total = 0.0
     for rows in (p < 0.5, p >= 0.5):
         mean = w[rows] @ p[rows] / w[rows].sum()
@@ -108,8 +91,8 @@ def test_statistics_are_sums_over_samples(tied, method):
 @pytest.mark.parametrize("tied", [True, False])
 def test_pairs_of_samples(tied):
     y, p, w = drawn(14, 2, tied)
-    tcal = TCal(n_resamples=19).test(y, p, sample_weight=w)
-    kernel = KernelTest(bandwidth=0.2, n_resamples=19).test(y, p, sample_weight=w)
+    tcal = inference.TCal(n_resamples=19).test(y, p, sample_weight=w)
+    kernel = inference.KernelTest(bandwidth=0.2, n_resamples=19).test(y, p, sample_weight=w)
     w = w / w.mean()
     a, v, n = w * (y - p), w**2 * p * (1 - p), 14
     for scale in tcal.scales:
@@ -132,15 +115,14 @@ def test_pairs_of_samples_of_classes():
     p = rng.dirichlet(np.ones(k), n)
     p[8:12] = p[:4]
     y, w = rng.integers(0, k, n), rng.choice([0.5, 1.0, 3.0], n)
-    tcal = TCal(smoothness=0.4, n_resamples=19).test(y, p, sample_weight=w)
-    kernel = KernelTest(bandwidth=0.3, n_resamples=19).test(y, p, sample_weight=w)
+    tcal = inference.TCal(smoothness=0.4, n_resamples=19).test(y, p, sample_weight=w)
+    kernel = inference.KernelTest(bandwidth=0.3, n_resamples=19).test(y, p, sample_weight=w)
     w = w / w.mean()
     r = w[:, None] * (np.eye(k)[y] - p)
     near = np.exp(-0.5 * np.abs(p[:, None] - p).sum(axis=2) / 0.3)
     pairs = list(itertools.permutations(range(n), 2))
     expected = sum(near[i, j] * (r[i] @ r[j]) for i, j in pairs) / (n * (n - 1))
-    assert kernel.statistic == pytest.approx(expected)
-    assert tcal.n_samples == n
+    assert (kernel.statistic, tcal.n_samples) == (pytest.approx(expected), n)
     # unit bins: all samples of the simplex that share a cell of m = floor(16^(2 / 3.6)) = 4
     assert tcal.scales[0].n_bins == 4
     rows = [np.flatnonzero((p == each).all(axis=1)) for each in p[:4]]
@@ -150,10 +132,8 @@ def test_pairs_of_samples_of_classes():
 def test_third_cumulant_by_enumeration():
     # gamma tails of the asymptotic method: T of all outcomes of few samples
     p, w = np.array([0.2, 0.2, 0.3, 0.35]), np.array([1.0, 3.0, 0.5, 1.5])
-    w = w / w.mean()
-    outcomes = np.array(list(itertools.product([0, 1], repeat=4)))
-    chance = np.prod(np.where(outcomes, p, 1 - p), axis=1)
-    a = w * (outcomes - p)
+    w, outcomes = w / w.mean(), np.array(list(itertools.product([0, 1], repeat=4)))
+    chance, a = np.prod(np.where(outcomes, p, 1 - p), axis=1), w * (outcomes - p)
     t = (a.sum(axis=1) ** 2 - (a**2).sum(axis=1)) / 16
     grouped = group_sample(check_binary([0, 1, 0, 1], p, w, weights="sampling"))
     moments = NestedBins(grouped.samples, 1, scale=grouped.design.weight).moments()
@@ -179,8 +159,7 @@ def test_equal_weights_scale_and_order(name, test):
         nearly = test.test(y, p, sample_weight=np.linspace(1.0, 1.0 + 1e-5, 40))
         assert nearly.pvalue == pytest.approx(plain.pvalue, rel=1e-3)
     found = test.test(y, p, sample_weight=w)
-    assert found.weights == "sampling"
-    assert found.n_samples == 40
+    assert (found.weights, found.n_samples) == ("sampling", 40)
     assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
     assert "sampling weights, effective number" in str(found)
     order = np.random.default_rng(5).permutation(40)
@@ -191,12 +170,9 @@ def test_equal_weights_scale_and_order(name, test):
     nothing = test.test(np.append(y, 1), np.append(p, 0.5), sample_weight=np.append(w, 0.0))
     assert nothing.pvalue == pytest.approx(found.pvalue, rel=1e-9)
     # weights by class: the corrected probabilities are tested without weights
-    c = np.where(y, 0.5, 3.0)
-    odds = p / (1 - p) * 6
-    found = test.test(y, p, sample_weight=c)
-    corrected = test.test(y, odds / (1 + odds))
-    assert found.weights == "case-control"
-    assert found.pvalue == pytest.approx(corrected.pvalue, rel=1e-6)
+    c, odds = np.where(y, 0.5, 3.0), p / (1 - p) * 6
+    found, corrected = test.test(y, p, sample_weight=c), test.test(y, odds / (1 + odds))
+    assert (found.weights, found.pvalue) == ("case-control", pytest.approx(corrected.pvalue, rel=1e-6))
     assert "case-control" in str(found)
 
 
@@ -204,14 +180,15 @@ def test_contradicted_samples_and_rounded_weights_by_class():
     y, p, w = drawn(40, 6)
     y, p = np.append(y, [1, 0]), np.append(p, [0.0, 0.0])
     w = np.append(w, [5.0, 2.0])
-    found = CutoffTest(n_resamples=99).test(y, p, sample_weight=w)
+    found = inference.CutoffTest(n_resamples=99).test(y, p, sample_weight=w)
     assert (found.pvalue, found.n_contradicted, found.n_extreme) == (0.0, 1, 2)
     assert found.contradicted.tolist() == [40]
     rest = w[np.arange(42) != 40]
     assert found.others.n_effective == pytest.approx(rest.sum() ** 2 / (rest @ rest))
     y, p, _ = drawn(200, 5)
     w = np.where(y == 1, 1.0, 10.0)
-    exact, rounded = (CoxTest().test(y, p, sample_weight=each) for each in (w, w.astype(np.float32) / 3.0))
+    both = (w, w.astype(np.float32) / 3.0)
+    exact, rounded = (inference.CoxTest().test(y, p, sample_weight=each) for each in both)
     assert exact.weights == rounded.weights == "case-control"
     assert exact.pvalue == pytest.approx(rounded.pvalue)
 
@@ -220,14 +197,13 @@ def test_frequencies_too_large_to_be_repeated_are_refused_at_once():
     y, p, _ = drawn(100, 7)
     table, classes = np.column_stack([p / 2, p / 2, 1 - p]), np.arange(100) % 3
     given = {"sample_weight": np.full(100, 10**6), "weights": "frequency"}
-    calls = [
-        lambda: find_segments({"x": p}, y, p, **given),
-        lambda: multicalibration_error({"x": p}, y, p, **given),
-        lambda: compare_models(y, {"a": p, "b": p**2}, **given),
-        lambda: confidence_interval(classes, table, reduction="classwise", **given),
-        lambda: SampleSplittingTest().test(y, p, **given),
-    ]
-    for call in calls:
+    for call in (
+        lambda: inference.find_segments({"x": p}, y, p, **given),
+        lambda: inference.multicalibration_error({"x": p}, y, p, **given),
+        lambda: inference.compare_models(y, {"a": p, "b": p**2}, **given),
+        lambda: inference.confidence_interval(classes, table, reduction="classwise", **given),
+        lambda: inference.SampleSplittingTest().test(y, p, **given),
+    ):
         with pytest.raises(ValueError, match=r"100 rows count as 1e\+08 samples.* at most 10\*\*7 of them"):
             call()
 
@@ -235,14 +211,17 @@ def test_frequencies_too_large_to_be_repeated_are_refused_at_once():
 def test_clusters_and_asymptotic_combination():
     y, p, w = drawn(120, 8)
     codes = np.repeat(np.arange(30), 4)
-    for test in (TCal, CutoffTest, CoxTest, KernelTest, CombinedTest, HosmerLemeshowTest, BinomialTest):
+    for test in (
+        *(inference.TCal, inference.CutoffTest, inference.CoxTest, inference.KernelTest),
+        *(inference.CombinedTest, inference.HosmerLemeshowTest, inference.BinomialTest),
+    ):
         found = test(n_resamples=99).test(y, p, sample_weight=w, clusters=codes)
         assert (found.n_clusters, found.n_samples, found.weights) == (30, 120, "sampling")
         assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w) / found.design_effect)
         assert 0.0 < found.pvalue <= 1.0
     y, p, w = drawn(400, 4, tied=False)
-    found = CombinedTest(method="asymptotic").test(y, p, sample_weight=w)
-    alone = TCal(method="asymptotic").test(y, p, sample_weight=w)
+    found = inference.CombinedTest(method="asymptotic").test(y, p, sample_weight=w)
+    alone = inference.TCal(method="asymptotic").test(y, p, sample_weight=w)
     assert {part.name: part.pvalue for part in found.scales}["tcal"] == alone.pvalue
 
 
@@ -265,7 +244,7 @@ def nearly_by_class(rng, n, slope, spread=0.3):
 def test_weights_that_depend_nearly_on_the_class_lose_nothing():
     rng, pvalues = np.random.default_rng(0), {"null": [], "nearly": [], "exact": []}
     for seed in range(40):
-        test = CoxTest(n_resamples=99, random_state=seed)
+        test = inference.CoxTest(n_resamples=99, random_state=seed)
         y, p, w, _ = nearly_by_class(rng, 300, 1.0)
         pvalues["null"].append(test.test(y, p, sample_weight=w).pvalue)
         y, p, w, c = nearly_by_class(rng, 300, 0.6)
@@ -294,28 +273,25 @@ def test_intervals_hardly_widen_with_weights_that_depend_nearly_on_the_class():
     y, p, w, c = nearly_by_class(np.random.default_rng(1), 400, 0.4, spread=1e-5)
     for codes in (None, np.arange(400) // 2):
         given = {"metric": "smooth_ece", "clusters": codes, "n_resamples": 39}
-        nearly, exact = (confidence_interval(y, p, sample_weight=each, **given) for each in (w, c))
+        nearly, exact = (inference.confidence_interval(y, p, sample_weight=each, **given) for each in (w, c))
         assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
         assert (nearly.weights, exact.weight_spread) == ("case-control", None)
         assert nearly.weight_spread < 2e-5
-        nearly, exact = (
-            calibration_summary(y, p, sample_weight=each, clusters=codes).slope for each in (w, c)
-        )
+        summary = partial(calibration_summary, y, p, clusters=codes)
+        nearly, exact = (summary(sample_weight=each).slope for each in (w, c))
         assert (nearly.lower, nearly.upper) == pytest.approx((exact.lower, exact.upper), rel=1e-3)
-    nearly, exact = (find_regions(y, p, sample_weight=each, n_resamples=99) for each in (w, c))
+    nearly, exact = (inference.find_regions(y, p, sample_weight=each, n_resamples=99) for each in (w, c))
     assert [region.n_samples for region in nearly] == [region.n_samples for region in exact] != []
 
 
-@pytest.mark.parametrize(
-    ("n_events", "spread", "known"), [(10, 0.7, True), (9, 0.7, False), (10, 0.8, False)]
-)
+@pytest.mark.parametrize(("n_events", "spread", "known"), [(10, 0.7, 1), (9, 0.7, 0), (10, 0.8, 0)])
 def test_when_weights_depend_nearly_on_the_class(n_events, spread, known):
     """Ten samples of each class, and a spread of at most a quarter of the difference of means."""
     y = np.repeat([1, 0], [n_events, 40])
     noise = np.where(np.arange(y.size) % 2, spread, -spread)
     noise[:n_events] -= noise[:n_events].mean()
     p = np.linspace(0.1, 0.9, y.size)
-    found = CoxTest(n_resamples=19).test(y, p, sample_weight=np.exp(noise + np.where(y, 0.0, 3.0)))
+    found = inference.CoxTest(n_resamples=19).test(y, p, sample_weight=np.exp(noise + np.where(y, 0.0, 3.0)))
     assert found.weights == ("case-control" if known else "sampling")
 
 
@@ -327,12 +303,12 @@ def test_classes_with_weights_that_depend_nearly_on_them():
         inclusion = np.array([0.02, 0.1, 0.6])[y] * rng.choice([1.0, 0.8], 3000)
         kept = rng.random(3000) < inclusion
         given = {"sample_weight": 1 / inclusion[kept]}
-        found = TCal(n_resamples=99, random_state=seed).test(y[kept], p[kept], **given)
+        found = inference.TCal(n_resamples=99, random_state=seed).test(y[kept], p[kept], **given)
         pvalues.append(found.pvalue)
     assert found.weights == "case-control"
     check_level(np.array(pvalues), alpha=0.05)
     exact = {"sample_weight": 1 / np.array([0.02, 0.1, 0.6])[y[kept]]}
-    interval = partial(confidence_interval, y[kept], p[kept], n_resamples=39)
+    interval = partial(inference.confidence_interval, y[kept], p[kept], n_resamples=39)
     nearly, alone = (interval(reduction="classwise", **weights) for weights in (given, exact))
     assert nearly.upper == pytest.approx(alone.upper, rel=0.3)
     # the predicted class is no class of the design
@@ -340,14 +316,10 @@ def test_classes_with_weights_that_depend_nearly_on_them():
 
 
 LEVELS = {
-    "tcal": TCal(n_resamples=99),
-    "kernel": KernelTest(n_resamples=99),
-    "cutoff": CutoffTest(n_resamples=99),
-    "cox": CoxTest(n_resamples=99),
-    "combined": CombinedTest(n_resamples=99),
-    "smooth": ConsistencyTest("smooth_ece", n_resamples=99),
-    "splitting": SampleSplittingTest(n_resamples=99),
-}
+    "tcal": inference.TCal(), "kernel": inference.KernelTest(), "cutoff": inference.CutoffTest(),
+    "cox": inference.CoxTest(), "combined": inference.CombinedTest(),
+    "smooth": inference.ConsistencyTest("smooth_ece"), "splitting": inference.SampleSplittingTest(),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -364,7 +336,7 @@ def test_level(null, name, runs):
         y, p, w = strata(rng, 300, 4.0)
         if null == "samples":
             y = (rng.random(300) < p).astype(int)
-        test = clone(LEVELS[name]).set_params(random_state=int(rng.integers(1 << 31)))
+        test = clone(LEVELS[name]).set_params(n_resamples=99, random_state=int(rng.integers(1 << 31)))
         pvalues.append(test.test(y, p, sample_weight=w).pvalue)
     check_level(np.array(pvalues), alpha=0.05)
     check_level(np.array(pvalues), alpha=0.1, least=0.0 if name in ("smooth", "splitting") else 0.04)
@@ -383,7 +355,7 @@ def test_coverage_of_case_control_samples_of_rare_events():
         cases = rng.choice(x.shape[0], 750, p=truth / truth.sum())
         controls = rng.choice(x.shape[0], 750, p=(1.0 - truth) / (1.0 - truth).sum())
         y, found = np.repeat([1, 0], 750), p[np.concatenate((cases, controls))]
-        interval = confidence_interval(y, found, sample_weight=weight[y], n_resamples=40)
+        interval = inference.confidence_interval(y, found, sample_weight=weight[y], n_resamples=40)
         hits += interval.lower <= value <= interval.upper
     assert hits >= 108
 
@@ -397,10 +369,11 @@ def test_dependence_of_case_control_samples_is_that_of_the_samples():
     y, p, codes, w = y[kept], p[kept], codes[kept], np.where(y == 1, 1.0, 1 / 0.15)[kept]
     corrected = p / (p + 0.15 * (1 - p))
     given = {"metric": "cutoff_calibration_error", "n_resamples": 20, "clusters": codes}
-    found = confidence_interval(y, p, sample_weight=w, **given)
-    assert found.design_effect == pytest.approx(confidence_interval(y, corrected, **given).design_effect)
+    found = inference.confidence_interval(y, p, sample_weight=w, **given)
+    plain = inference.confidence_interval(y, corrected, **given)
+    assert found.design_effect == pytest.approx(plain.design_effect)
     assert found.design_effect < 1.3
-    alone = confidence_interval(y, p, sample_weight=w, **given | {"clusters": None})
+    alone = inference.confidence_interval(y, p, sample_weight=w, **given | {"clusters": None})
     assert found.upper < 1.5 * alone.upper
 
 
@@ -411,15 +384,16 @@ def test_clusters_of_weighted_classes_hardly_widen_the_interval_if_they_are_inde
     kept = rng.random(1500) < np.array([0.05, 0.4, 1.0])[y]
     y, p, w = y[kept], p[kept], np.array([20.0, 2.5, 1.0])[y[kept]]
     given = {"metric": "cutoff_calibration_error", "reduction": "classwise", "n_resamples": 20}
-    alone = confidence_interval(y, p, sample_weight=w, **given)
+    alone = inference.confidence_interval(y, p, sample_weight=w, **given)
     codes = rng.integers(0, y.size // 5, y.size)
-    assert confidence_interval(y, p, sample_weight=w, clusters=codes, **given).upper < 1.5 * alone.upper
+    found = inference.confidence_interval(y, p, sample_weight=w, clusters=codes, **given)
+    assert found.upper < 1.5 * alone.upper
 
 
 def test_upper_end_of_equal_predictions_in_a_case_control_sample():
     """The error is abs(prevalence - p), and the number of cases binomial: its exact interval, transformed."""
     y, p, w = np.repeat([1, 0], 300), np.full(600, 0.02), np.repeat([0.02, 1.98], 300)
-    found = confidence_interval(y, p, metric="cutoff_calibration_error", sample_weight=w)
+    found = inference.confidence_interval(y, p, metric="cutoff_calibration_error", sample_weight=w)
     fraction = binomtest(300, 600).proportion_ci(0.95).low
     prevalence = fraction * 0.02 / (fraction * 0.02 + (1 - fraction) * 1.98)
     assert found.upper == pytest.approx(0.02 - prevalence, rel=0.05)

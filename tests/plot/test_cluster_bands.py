@@ -13,8 +13,7 @@ from sklearn_calib.plot._curve import reliability_curve
 
 
 def dependent(seed, n_clusters=60, size=20, rho=0.3, truth=lambda p: p):
-    rng = np.random.default_rng(seed)
-    clusters = np.repeat(np.arange(n_clusters), size)
+    rng, clusters = np.random.default_rng(seed), np.repeat(np.arange(n_clusters), size)
     p = rng.uniform(0.05, 0.95, clusters.size)
     effect = np.sqrt(rho) * rng.normal(size=n_clusters)[clusters]
     noise = np.sqrt(1 - rho) * rng.normal(size=p.size)
@@ -32,8 +31,7 @@ def curve_of(data, **params):
 @pytest.mark.parametrize("curve", ["smooth", "binned", "isotonic"])
 def test_consistency_bands_are_wider(curve):
     # predictions hardly vary within clusters
-    rng = np.random.default_rng(0)
-    clusters = np.repeat(np.arange(60), 20)
+    rng, clusters = np.random.default_rng(0), np.repeat(np.arange(60), 20)
     p = np.clip(np.repeat(rng.uniform(0.1, 0.9, 60), 20) + rng.uniform(-0.02, 0.02, 1200), 0, 1)
     effect = 0.5 * rng.normal(size=60)[clusters]
     y = (effect + 0.75**0.5 * rng.normal(size=1200) < norm.ppf(p)).astype(int)
@@ -55,8 +53,7 @@ def test_coverage(kind, band):
 
     inside, repetitions = [], 200
     for seed in range(repetitions):
-        params = {"curve": kind, "band": band, "n_bins": 6}
-        curve = curve_of(dependent(seed, truth=truth), **params)
+        curve = curve_of(dependent(seed, truth=truth), curve=kind, band=band, n_bins=6)
         limits = curve.band
         if band == "confidence":
             where = 0.5 if kind == "smooth" else curve.predicted[3]
@@ -72,15 +69,12 @@ def test_coverage(kind, band):
 
 def test_single_clusters_change_nothing():
     y, p, _ = dependent(1)
-    plain, single = (
-        curve_of((y, p, clusters), band="confidence").band for clusters in (None, np.arange(y.size))
-    )
+    plain, single = (curve_of((y, p, code), band="confidence").band for code in (None, np.arange(y.size)))
     np.testing.assert_array_equal(plain.lower, single.lower)
 
 
 def test_bins_without_events_have_an_interval():
-    rng = np.random.default_rng(3)
-    p = np.repeat([0.01, 0.5], 200)
+    rng, p = np.random.default_rng(3), np.repeat([0.01, 0.5], 200)
     y = np.where(p == 0.5, rng.integers(0, 2, 400), 0)
     band = curve_of((y, p, np.arange(400) // 4), curve="binned").band
     assert band.lower[0] == 0.0

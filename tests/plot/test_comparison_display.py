@@ -16,44 +16,37 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_calib.inference import ModelComparison, ModelPair, ModelSummary, compare_models
 from sklearn_calib.metrics import cutoff_calibration_error, smooth_ece
 from sklearn_calib.plot import ComparisonDisplay
+from tests._samples import simulated
 from tests._tiers import thorough
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
-
-
 draw = ComparisonDisplay.from_predictions
 QUICK = {"metrics": cutoff_calibration_error, "n_resamples": 99}
 
 
 @pytest.fixture(scope="module")
 def models():
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.7, 0.9, 300)
-    return (rng.random(300) < p).astype(int), {"third": p**3, "true": p, "root": p**0.5}
+    y, p = simulated(300, "beta", 0.7, 0.9)
+    return y, {"third": p**3, "true": p, "root": p**0.5}
 
 
 @pytest.fixture(scope="module")
 def compared(models):
-    y, predictions = models
-    return compare_models(y, predictions, metric=cutoff_calibration_error, n_resamples=99, random_state=0)
+    return compare_models(*models, metric=cutoff_calibration_error, n_resamples=99)
 
 
 def texts(display, panel=0):
     return [text.get_text() for text in display.marks_[panel]]
 
 
-def legend_texts(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
-
-
 def test_drawn_equals_computed(models, compared):
-    y, predictions = models
-    display = draw(y, predictions, metrics=cutoff_calibration_error, n_resamples=99)
+    display = draw(*models, **QUICK)
     assert display.comparisons["cutoff calibration error"].models == compared.models
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["third", "true", "root"]
     drawn = {}
     for line in (display.points_[0], display.worse_[0]):
-        drawn |= dict(zip(line.get_ydata(), line.get_xdata(), strict=True))
+        drawn |= dict(zip(*line.get_data()[::-1], strict=True))
     assert [drawn[k] for k in range(3)] == [row.estimate for row in compared.models]
     assert {compared.models[int(k)].name for k in display.points_[0].get_ydata()} == set(compared.best_set)
     assert compared.best_set == ("true",)
@@ -66,9 +59,8 @@ def test_drawn_equals_computed(models, compared):
     bottom, top = display.ax_.get_ylim()
     assert bottom > 2 > 0 > top
     assert display.worse_[0].get_markerfacecolor() == display.ax_.get_facecolor()
-    assert "95% confidence interval,\nwithout the bias of the estimate" in legend_texts(display)
-    assert "estimate, significantly worse" in legend_texts(display)
-    assert "expected under calibration" in legend_texts(display)
+    words = {"95% confidence interval,\nwithout the bias of the estimate", "expected under calibration"}
+    assert words | {"estimate, significantly worse"} <= set(legend_texts(display))
     assert display.ax_.get_xlabel() == "cutoff calibration error"
     left, right = display.ax_.get_xlim()
     assert left < 0
@@ -85,8 +77,7 @@ def graph(names, parted, confidence=0.95):
 
 
 def test_letters_by_their_definition():
-    rng = np.random.default_rng(0)
-    ax = plt.subplots()[1]
+    rng, ax = np.random.default_rng(0), plt.subplots()[1]
 
     def letters(names, parted):
         ax.clear()
@@ -94,8 +85,7 @@ def test_letters_by_their_definition():
         return dict(zip(names, texts(display), strict=True))
 
     for _ in range(8):
-        names = list("uvwxyz"[: rng.integers(3, 7)])
-        share = rng.random()
+        names, share = list("uvwxyz"[: rng.integers(3, 7)]), rng.random()
         parted = {pair for pair in combinations(names, 2) if rng.random() < share}
         found = letters(names, parted)
         for pair in combinations(names, 2):
@@ -118,8 +108,7 @@ def test_marks_of_all_pairs(compared):
 
 
 def test_marks_against_a_reference(models):
-    y, predictions = models
-    display = draw(y, predictions, reference="true", **QUICK)
+    display = draw(*models, reference="true", **QUICK)
     (comparison,) = display.comparisons.values()
     expected = {pair.name_a: f"p = {pair.adjusted_pvalue:.2g}" for pair in comparison.pairs}
     assert texts(display) == [expected["third"], "reference", expected["root"]]
@@ -172,12 +161,11 @@ def test_from_multilabel_estimators():
 @pytest.mark.parametrize("many", [False, thorough(True)])
 def test_from_estimators(many):
     X, y = (load_iris if many else load_breast_cancer)(return_X_y=True)
-    words = np.array([f"class {label}" for label in y])
-    rng = np.random.default_rng(0)
+    words, rng = np.array([f"class {label}" for label in y]), np.random.default_rng(0)
     X = X / X.std(axis=0) + 2 * rng.normal(size=X.shape)
     a = LogisticRegression(max_iter=9999).fit(X[::2], words[::2])
     b = GaussianNB().fit(X[::2], words[::2])
-    X, words = X[1:100:2], words[1:100:2]
+    X, words = X[1::2], words[1::2]
     metric: Any = cutoff_calibration_error
     if many:
         metric = partial(metric, reduction="confidence", labels=[0, 1, 2])
@@ -216,14 +204,15 @@ def test_errors_name_the_argument(models, compared):
     ):
         with pytest.raises(error, match=message):
             draw(**{"predictions": predictions, "n_resamples": 199} | bad)
-    with pytest.raises(TypeError, match="result must be a ModelComparison, got float"):
-        ComparisonDisplay.from_result(0.3)
     without = compare_models(y, predictions, metric="brier_score", n_resamples=19, intervals=False)
-    with pytest.raises(ValueError, match=r"no intervals to draw.*intervals=True"):
-        ComparisonDisplay.from_result(without)
-    other = replace(compared, models=compared.models[:2])
-    with pytest.raises(ValueError, match="comparisons compares different models"):
-        ComparisonDisplay.from_result({"a": compared, "b": other})
+    other = {"a": compared, "b": replace(compared, models=compared.models[:2])}
+    for result, error, message in (
+        (0.3, TypeError, "result must be a ModelComparison, got float"),
+        (without, ValueError, r"no intervals to draw.*intervals=True"),
+        (other, ValueError, "comparisons compares different models"),
+    ):
+        with pytest.raises(error, match=message):
+            ComparisonDisplay.from_result(result)
     assert plt.get_fignums() == []
     with pytest.raises(ValueError, match="ax must be matplotlib Axes for 1 metrics, got 2 axes"):
         ComparisonDisplay.from_result(compared, ax=plt.subplots(1, 2)[1])

@@ -8,9 +8,9 @@ from sklearn_calib.metrics import cutoff_result
 from sklearn_calib.plot import CutoffDisplay
 from tests._references import brownian_range_tail
 from tests._samples import simulated
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
-
 draw = CutoffDisplay.from_predictions
 
 
@@ -21,8 +21,7 @@ def forecast():
 
 def reference_walk(y, p, w):
     """Return distinct predictions and the walk by its definition, row by row."""
-    at = sorted(set(p.tolist()))
-    total = sum(w)
+    at, total = sorted(set(p.tolist())), sum(w)
     walk = [sum(w[i] * (y[i] - p[i]) for i in range(len(y)) if p[i] <= t) / total for t in at]
     share = [sum(w[i] for i in range(len(y)) if p[i] <= t) / total for t in at]
     return np.array(at), np.array(walk), np.array(share)
@@ -47,14 +46,12 @@ def test_drawn_equals_definition(forecast, weighted):
     np.testing.assert_allclose(levels, [min(0.0, walk.min()), max(0.0, walk.max())], atol=1e-12)
     box = display.interval_.get_bbox()
     assert (box.x0, box.x1) == (result.lower, result.upper)
-    assert display.line_.get_label().startswith(
-        f"model: cutoff error {result.value:.3f}, miscalibrated (p = "
-    )
+    words = f"model: cutoff error {result.value:.3f}, miscalibrated (p = "
+    assert display.line_.get_label().startswith(words)
     assert display.ax_.get_ylim()[0] < levels[0]
     display = draw(y, p, sample_weight=given, x="fraction")
     x, drawn = display.line_.get_data()
-    np.testing.assert_allclose(x, np.append(0.0, share), atol=1e-12)
-    np.testing.assert_allclose(drawn[1:], walk, atol=1e-12)
+    np.testing.assert_allclose((x[1:], drawn[1:]), (share, walk), atol=1e-12)
     # the walk is at one level at the start of the interval, and at the other at its end
     ends = display.interval_.get_bbox().x0, display.interval_.get_bbox().x1
     np.testing.assert_allclose(sorted(np.interp(ends, x, drawn)), levels, atol=1e-12)
@@ -63,9 +60,8 @@ def test_drawn_equals_definition(forecast, weighted):
 def test_a_case_by_hand():
     # residuals -.2 at .2; -.8 + .2 at .8; .1 at .9: the walk is 0, -.05, -.2, -.175
     display = draw([0, 0, 1, 1], [0.2, 0.8, 0.8, 0.9], show_legend=False)
-    x, walk = display.line_.get_data()
-    np.testing.assert_allclose(x, [0.0, 0.2, 0.8, 0.9, 1.0])
-    np.testing.assert_allclose(walk, [0.0, -0.05, -0.2, -0.175, -0.175])
+    walk = [0.0, -0.05, -0.2, -0.175, -0.175]
+    np.testing.assert_allclose(display.line_.get_data(), ([0.0, 0.2, 0.8, 0.9, 1.0], walk))
     # three quarters of the rows are off by .8 / 3 on average
     assert display.interval_.get_label() == "worst 0.20\u20130.80: overpredicts by 27 percentage points"
 
@@ -82,11 +78,9 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
         ax.clear()
         y, p = simulated(200, seed=seed, truth=power, digits=2)
         test = CutoffTest(method=method, n_resamples=199, random_state=seed).test(y, p)
-        display = CutoffDisplay(cutoff_result(y, p), test=test).plot(
-            ax=ax, confidence=confidence, show_legend=False
-        )
-        box = display.strip_.get_bbox()
-        walk = display.line_.get_ydata()
+        display = CutoffDisplay(cutoff_result(y, p), test=test)
+        display.plot(ax=ax, confidence=confidence, show_legend=False)
+        box, walk = display.strip_.get_bbox(), display.line_.get_ydata()
         assert box.y0 - 1e-15 <= 0.0 <= box.y1 + 1e-15
         within = bool((walk >= box.y0 - 1e-12).all() and (walk <= box.y1 + 1e-12).all())
         assert within == (not test.rejects(1.0 - confidence + 1e-12))
@@ -97,18 +91,15 @@ def test_the_walk_leaves_the_strip_if_and_only_if_the_test_rejects(method, power
 
 def test_height_of_the_strip():
     y, p = simulated(15_000)
-    result = cutoff_result(y, p)
-    display = draw(y, p, show_legend=False)
-    deviation = np.sqrt((p * (1 - p)).sum()) / 15_000
-    height = display.strip_.get_bbox().height
+    result, display = cutoff_result(y, p), draw(y, p, show_legend=False)
+    deviation, height = np.sqrt((p * (1 - p)).sum()) / 15_000, display.strip_.get_bbox().height
     assert height == pytest.approx(2.4977 * deviation, rel=1e-4)
     assert brownian_range_tail(height / deviation) == pytest.approx(0.05, rel=1e-6)
     drawn = CutoffTest(method="monte_carlo", n_resamples=999, random_state=0).test(y, p)
     found = CutoffDisplay(result, test=drawn).plot(show_legend=False).strip_.get_bbox().height
     assert found == pytest.approx(height, rel=0.06)
     # the critical draw is the 50th from above of 999
-    critical = np.sort(drawn.null_distribution)[-50] * deviation
-    assert found == pytest.approx(critical, rel=1e-12)
+    assert found == pytest.approx(np.sort(drawn.null_distribution)[-50] * deviation, rel=1e-12)
 
 
 def test_whole_weights_are_repetitions(forecast):
@@ -149,10 +140,7 @@ def test_case_control_weights_have_a_pvalue_and_no_strip(forecast):
 
 
 def test_thinning_loses_no_extreme():
-    rng = np.random.default_rng(0)
-    p = rng.random(60_000) ** 3
-    y = (rng.random(60_000) < p).astype(int)
-    result = cutoff_result(y, p)
+    result = cutoff_result(*simulated(60_000, "beta", 1 / 3, 1))
     for x in ("probability", "fraction"):
         display = CutoffDisplay(result).plot(x=x, show_legend=False)
         at, walk = display.line_.get_data()
@@ -160,8 +148,7 @@ def test_thinning_loses_no_extreme():
         assert at.shape[0] <= 4002
         assert (np.diff(at) >= 0).all()
         assert (at[0], walk[0]) == (0.0, 0.0)
-        full = np.append(0.0, result.walk)
-        position = np.append(0.0, result.probabilities)
+        full, position = np.append(0.0, result.walk), np.append(0.0, result.probabilities)
         if x == "fraction":
             position = np.append(0.0, np.cumsum(result.weight)) / 60_000
         assert (walk.min(), walk.max()) == (full.min(), full.max())
@@ -202,8 +189,7 @@ def test_nothing_to_show():
 def test_the_legend_counts_predictions_beyond_the_axis():
     rng = np.random.default_rng(0)
     p = np.append(0.3 * rng.random(4000), [0.6, 0.7])
-    y = (rng.random(4002) < p).astype(int)
-    end = np.sort(p)[int(np.ceil(0.9995 * len(p))) - 1]
+    y, end = (rng.random(4002) < p).astype(int), np.sort(p)[int(np.ceil(0.9995 * len(p))) - 1]
     display = draw(y, p, n_resamples=39)
     label = display.line_.get_label()
     assert label.endswith(f"\n({(p > end).sum()} predictions above {end:.3g} not shown)")
@@ -224,21 +210,15 @@ def test_several_on_shared_axes(forecast):
     for display in (first, second):
         assert low < display.line_.get_ydata().min()
         assert high > display.line_.get_ydata().max()
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
     shown = [first.interval_.get_label(), first.strip_.get_label()]
-    assert texts == [first.line_.get_label(), second.line_.get_label(), *shown]
+    assert legend_texts(second) == [first.line_.get_label(), second.line_.get_label(), *shown]
 
 
 def test_errors_name_the_argument(forecast):
-    for bad, error in [
-        ({"x": "rows"}, ValueError),
-        ({"confidence": 1.0}, ValueError),
-        ({"n_resamples": 0}, ValueError),
-        ({"clusters": [0, 1]}, ValueError),
-        ({"random_state": "seed"}, TypeError),
-    ]:
-        with pytest.raises(error, match=next(iter(bad))):
-            draw(*forecast, **bad)
+    bad = {"x": "rows", "confidence": 1.0, "n_resamples": 0, "clusters": [0, 1], "random_state": "seed"}
+    for name, value in bad.items():
+        with pytest.raises(TypeError if name == "random_state" else ValueError, match=name):
+            draw(*forecast, **{name: value})
     with pytest.raises(ValueError, match=r"confidence=0.999 needs more .* n_resamples >= 999, or confid"):
         draw(*forecast, n_resamples=99, confidence=0.999)
     with pytest.raises(ValueError, match="y_proba must have shape"):

@@ -1,6 +1,7 @@
 """What all displays of a model share, and those of bins and segments."""
 
 import builtins
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,41 +21,26 @@ from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
-
-
-def reliability(y, p, **params):
-    return plot.ReliabilityDisplay.from_predictions(y, p, curve="binned", **params)
-
-
-def cutoff(y, p, **params):
-    return plot.CutoffDisplay.from_predictions(y, p, n_resamples=99, **params)
-
-
-def decision(y, p, **params):
-    return plot.DecisionDisplay.from_predictions(y, p, n_resamples=39, **params)
+reliability = partial(plot.ReliabilityDisplay.from_predictions, curve="binned")
+cutoff = partial(plot.CutoffDisplay.from_predictions, n_resamples=99)
+decision = partial(plot.DecisionDisplay.from_predictions, n_resamples=39)
+murphy = partial(plot.MurphyDisplay.from_predictions, band="simultaneous", n_resamples=39)
+risk_coverage = partial(plot.RiskCoverageDisplay.from_predictions, confidence=0.95)
+observed = partial(plot.TestDisplay.from_predictions, test=SpiegelhalterTest())
 
 
 def comparison(y, p, **params):
     models = {"$a$": p, "b": p**2}
-    return plot.ComparisonDisplay.from_predictions(
-        y, models, metrics=metrics.cutoff_calibration_error, n_resamples=39, **params
-    )
+    given = {"metrics": metrics.cutoff_calibration_error, "n_resamples": 39, **params}
+    return plot.ComparisonDisplay.from_predictions(y, models, **given)
 
 
 def benefit(y, p, **params):
     return plot.DecisionCurveDisplay.from_predictions(y, {"$a$": p, "b": p**2}, n_resamples=39, **params)
 
 
-def murphy(y, p, **params):
-    return plot.MurphyDisplay.from_predictions(y, p, band="simultaneous", n_resamples=39, **params)
-
-
 def plane(y, p, **params):
     return plot.ScoreDecompositionDisplay.from_predictions(y, {"$a$": p, "b": p**2}, **params)
-
-
-def risk_coverage(y, p, **params):
-    return plot.RiskCoverageDisplay.from_predictions(y, p, confidence=0.95, **params)
 
 
 def binning(y, p, **params):
@@ -78,8 +64,7 @@ def test_the_callers_axes_and_style_are_left_alone(forecast, draw):
         size = figure.get_size_inches().tolist()
         return dict(mpl.rcParams), size, ax.get_position().bounds, ax.get_aspect(), seed
 
-    before = state()
-    display = draw(*forecast, ax=ax, show_legend=False)
+    before, display = state(), draw(*forecast, ax=ax, show_legend=False)
     assert state() == before
     assert display.ax_ is ax
     assert display.figure_ is figure
@@ -101,13 +86,7 @@ def monitor(y, p, **params):
     return plot.MonitorDisplay(history, threshold=20.0).plot(**params)
 
 
-def observed(y, p, **params):
-    return plot.TestDisplay.from_predictions(y, p, test=SpiegelhalterTest(), **params)
-
-
 ALL = [*DRAWN, observed]
-
-
 FIGURES = [((6.4, 4.8), None), ((3.2, 3.2), "constrained")]
 
 
@@ -157,20 +136,14 @@ def test_new_figures_grow_by_their_legend(forecast, draw):
 
 
 @pytest.mark.parametrize("draw", [*ALL, plot.reliability_grid, monitor])
-def test_unknown_keywords_are_named_before_a_figure_is_made(forecast, draw):
-    y, p = forecast
-    with pytest.raises(TypeError, match="'hue' is neither a parameter of this display nor a property"):
-        draw(y, {"a": p, "b": p**2} if draw is plot.reliability_grid else p, hue="red")
-    assert plt.get_fignums() == []
-
-
-@pytest.mark.parametrize("draw", [*ALL, plot.reliability_grid, monitor])
-def test_a_drawing_that_fails_leaves_no_figure(forecast, draw):
+def test_unknown_and_bad_properties_leave_no_figure(forecast, draw):
     y, p = (part[:20] for part in forecast)
     models = {"a": p, "b": p**2} if draw is plot.reliability_grid else p
-    with pytest.raises(ValueError, match="no color"):
-        draw(y, models, color="no color")
-    assert plt.get_fignums() == []
+    unknown = "'hue' is neither a parameter of this display nor a property"
+    for name, error, message in (("hue", TypeError, unknown), ("color", ValueError, "no color")):
+        with pytest.raises(error, match=message):
+            draw(y, models, **{name: "no color"})
+        assert plt.get_fignums() == []
     if draw is not plot.reliability_grid:
         axes = mpl.figure.Figure().add_subplot(projection="polar")
         with pytest.raises(ValueError, match="without projection, got the projection 'polar'"):
@@ -188,23 +161,11 @@ def test_small_values_are_printed_with_two_significant_digits():
     assert plot.ReliabilityDisplay.from_predictions(y, p).line_.get_label().split(" = ")[1][:7] == shown
 
 
-@pytest.mark.parametrize(
-    ("draw", "line"),
-    [
-        (reliability, lambda display: display.line_),
-        (cutoff, lambda display: display.line_),
-        (decision, lambda display: display.lines_[0]),
-        (risk_coverage, lambda display: display.line_),
-        (binning, lambda display: display.line_),
-        (comparison, lambda display: display.points_[0]),
-        (benefit, lambda display: display.lines_[0]),
-        (murphy, lambda display: display.lines_[0]),
-        (monitor, lambda display: display.evidence_),
-        (observed, lambda display: display.observed_),
-    ],
-)
-def test_short_names_of_properties(forecast, draw, line):
-    drawn = line(draw(*forecast, lw=3.5, ls=":", c="red", show_legend=False))
+@pytest.mark.parametrize("draw", [*(draw for draw in ALL if draw is not plane), monitor])
+def test_short_names_of_properties(forecast, draw):
+    display = draw(*forecast, lw=3.5, ls=":", c="red", show_legend=False)
+    names = ("lines_", "line_", "points_", "evidence_", "observed_")
+    drawn = next(np.ravel(getattr(display, name))[0] for name in names if hasattr(display, name))
     assert (drawn.get_linewidth(), drawn.get_linestyle(), drawn.get_color()) == (3.5, ":", "red")
 
 
@@ -228,13 +189,10 @@ def test_from_estimator_is_from_predictions(display):
     words = np.where(y == 1, "good", "bad")
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[::2], words[::2])
     X, words = X[1:200:2], words[1:200:2]
-    hidden = {"show_legend": False}
-    weight = np.random.default_rng(0).integers(1, 4, len(words))
-    proba = model.predict_proba(X)
-    for label, column in [(None, 1), ("bad", 0)]:
-        given = {"sample_weight": weight, **hidden}
+    hidden, weight = {"show_legend": False}, np.random.default_rng(0).integers(1, 4, len(words))
+    proba, given = model.predict_proba(X), {"sample_weight": weight, **hidden}
+    for label, known, column in [(None, "good", 1), ("bad", "bad", 0)]:
         drawn = display.from_estimator(model, X, words, pos_label=label, **given)
-        known = ("bad", "good")[column]
         expected = display.from_predictions(words, proba[:, column], pos_label=known, **given)
         np.testing.assert_array_equal(drawn.line_.get_data(), expected.line_.get_data())
         assert drawn.line_.get_label().startswith("Pipeline: ")
@@ -294,8 +252,7 @@ def test_classes_are_printed_as_a_person_writes_them():
 
 def test_both_curves_are_those_of_the_metrics():
     rng = np.random.default_rng(0)
-    p = rng.dirichlet([1, 1, 1], 300)
-    y = rng.integers(0, 3, 300)
+    p, y = rng.dirichlet([1, 1, 1], 300), rng.integers(0, 3, 300)
     given = {"reduction": "confidence", "sample_weight": rng.integers(1, 3, 300)}
     display = BinningDisplay.from_predictions(y, p, name="net", **given, show_legend=False)
     for m in (1, 7, 100):
@@ -320,8 +277,7 @@ def test_the_verdict_of_the_paper_on_two_points():
 @pytest.mark.thorough
 def test_the_verdict_on_a_large_sample():
     # two rows for each of 300 log-odds, whose weights are the frequencies of the outcomes
-    h = np.repeat(np.linspace(-4.0, 7.0, 300), 2)
-    y = np.tile([0, 1], 300)
+    h, y = np.repeat(np.linspace(-4.0, 7.0, 300), 2), np.tile([0, 1], 300)
     w = np.exp(-0.5 * ((h - 1.5) / 2.0) ** 2) * np.where(y == 1, expit(0.7 * h), expit(-0.7 * h))
     display = BinningDisplay.from_predictions(y, expit(h), sample_weight=w)
     assert ":\nthe bins make little difference (values differ by " in display.smoothed_line_.get_label()
@@ -334,13 +290,6 @@ def test_the_verdict_on_a_large_sample():
 def test_rounding_errors_do_not_matter():
     assert not BinningDisplay(np.zeros(100), np.append(np.zeros(99), 9e-10)).bins_matter
     assert BinningDisplay(np.zeros(100), np.append(np.zeros(99), 2e-9)).bins_matter
-
-
-@pytest.mark.thorough
-def test_errors_of_perfect_predictions_are_rounding_errors():
-    display = BinningDisplay.from_predictions([0, 1, 1], [0.0, 1.0, 1.0])
-    assert 0.0 < display.smoothed.max() < 1e-9
-    assert not display.bins_matter
 
 
 @pytest.mark.parametrize(("lowest", "matter"), [(0.91, False), (0.89, True)])
@@ -407,8 +356,7 @@ def test_segments_of_an_estimator_on_given_axes():
 @pytest.mark.thorough
 def test_pictures_that_are_hard_to_draw(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
-    sheet = script("docs/contact_sheet.py")
-    bad = plt.figure()
+    sheet, bad = script("docs/contact_sheet.py"), plt.figure()
     for text in "ab":
         bad.text(0.99, 0.5, 20 * text)
     assert len(sheet.faults(bad)) == 3

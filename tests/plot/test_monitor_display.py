@@ -5,16 +5,15 @@ import pytest
 
 from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import MonitorDisplay
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
-
 DAYS = np.arange("2024-03-01", "2024-03-13", dtype="datetime64[D]")
 
 
 @pytest.fixture(scope="module")
 def monitor():
-    rng = np.random.default_rng(0)
-    window = {"window": np.timedelta64(6, "D"), "n_slots": 3}
+    rng, window = np.random.default_rng(0), {"window": np.timedelta64(6, "D"), "n_slots": 3}
     names = ["smooth_ece", "cutoff_calibration_error"]
     monitor = CalibrationMonitor(**window, metrics=names, restart=True, alpha=0.01)
     for day in DAYS:
@@ -24,8 +23,7 @@ def monitor():
 
 
 def test_the_history_is_drawn(monitor):
-    display = MonitorDisplay.from_monitor(monitor, name="$the model$")
-    table = monitor.history()
+    display, table = MonitorDisplay.from_monitor(monitor, name="$the model$"), monitor.history()
     assert (display.evidence_.get_xdata(orig=True) == table["time"]).all()
     np.testing.assert_allclose(display.evidence_.get_ydata(), table["log_evidence"] / np.log(10))
     np.testing.assert_allclose(display.threshold_.get_ydata(), np.log10(100.0))
@@ -37,8 +35,7 @@ def test_the_history_is_drawn(monitor):
     np.testing.assert_array_equal(display.error_.get_ydata(), table["smooth_ece"][known])
     assert [ax.get_ylabel() for ax in display.axes_] == ["log10 of the evidence", "smooth_ece"]
     assert display.axes_[1].get_xlabel() == "Time"
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == ["evidence", "alert at 100", f"{len(monitor.alerts_)} alerts"]
+    assert legend_texts(display) == ["evidence", "alert at 100", f"{len(monitor.alerts_)} alerts"]
     assert display.ax_.get_legend().get_title().get_text() == r"\$the model\$"
     assert display.figure_ is display.ax_.figure
     display.figure_.draw_without_rendering()
@@ -46,9 +43,8 @@ def test_the_history_is_drawn(monitor):
 
 def test_axes_and_lines_of_the_caller(monitor):
     _, axes = plt.subplots(2, 1)
-    display = MonitorDisplay.from_monitor(
-        monitor, ax=axes, metric="cutoff_calibration_error", color="k", show_legend=False
-    )
+    given = {"metric": "cutoff_calibration_error", "color": "k", "show_legend": False}
+    display = MonitorDisplay.from_monitor(monitor, ax=axes, **given)
     assert display.axes_ == list(axes)
     assert display.evidence_.get_color() == display.error_.get_color() == "k"
     assert display.ax_.get_legend() is None

@@ -1,7 +1,7 @@
 """ReliabilityDisplay and reliability_grid: what is drawn is what was computed."""
 
 import pickle
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -25,7 +25,6 @@ from tests._tiers import thorough
 
 mpl = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
-
 draw = ReliabilityDisplay.from_predictions
 CURVES = pytest.mark.parametrize("curve", ["smooth", "kernel", "binned", "isotonic"])
 
@@ -76,14 +75,9 @@ def test_drawn_equals_computed(forecast):
 
 @pytest.mark.parametrize(
     ("curve", "scale"),
-    [
-        ("smooth", "probability"),
-        ("binned", "logit"),
-        ("isotonic", "logit"),
-        thorough("smooth", "logit"),
-        thorough("isotonic", "probability"),
-    ],
-)
+    [("smooth", "probability"), ("binned", "logit"), ("isotonic", "logit"), thorough("smooth", "logit"),
+     thorough("isotonic", "probability")],
+)  # fmt: skip
 def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     y, p = rare
     display = draw(y, p, curve=curve, scale=scale)
@@ -92,11 +86,9 @@ def test_histogram_counts_the_predictions_below_the_diagram(rare, curve, scale):
     np.testing.assert_array_equal(patch.values, display.curve.counts)
     np.testing.assert_array_equal(patch.edges, display.curve.edges)
     drawn = p if scale == "probability" else p[(p > 0) & (p < 1)]
-    assert patch.values.sum() == len(drawn)
-    assert histogram.get_xlim() == ax.get_xlim()
-    assert (
-        histogram.get_xscale() == ax.get_xscale() == ax.get_yscale() == ("linear", "logit")[scale == "logit"]
-    )
+    assert (patch.values.sum(), histogram.get_xlim()) == (len(drawn), ax.get_xlim())
+    shown = "logit" if scale == "logit" else "linear"
+    assert histogram.get_xscale() == ax.get_xscale() == ax.get_yscale() == shown
     # the curve can lie as low as the smallest prediction, above the histogram
     lowest = ax.transData.transform((0.5, max(drawn.min(), 1e-9)))[1]
     assert histogram.get_window_extent().y1 < lowest
@@ -176,8 +168,7 @@ def test_few_values_are_drawn_as_points():
     p = np.append(np.repeat([0.2, 0.5, 0.8], 50), [0.31, 0.32])
     y = (np.random.default_rng(0).random(152) < p).astype(int)
     display = draw(y, p)
-    assert display.line_.get_linewidth() == 0.0
-    assert display.line_.get_marker() == "o"
+    assert (display.line_.get_linewidth(), display.line_.get_marker()) == (0.0, "o")
     np.testing.assert_array_equal(display.line_.get_xdata(), [0.2, 0.5, 0.8])
     assert len(display.band_.get_segments()) == 3
     assert display.line_.get_label().endswith("\n(2 predictions between the points not shown)")
@@ -203,8 +194,7 @@ def test_axes_hold_the_curves_of_all_displays(one_percent):
     assert right == pytest.approx(0.0049 * 1.02)
     assert top > 4 * right
     several = draw(y, p)
-    first = several.ax_histogram_.patches[0].get_data().values.copy()
-    odds = 20 * p / (1 - p)
+    first, odds = several.ax_histogram_.patches[0].get_data().values.copy(), 20 * p / (1 - p)
     other = draw(y, odds / (1 + odds), ax=several.ax_)
     assert several.ax_.get_xlim() == pytest.approx((-0.02, 1.02))
     # heights are counts of bins of equal width
@@ -240,26 +230,21 @@ def test_labels_say_what_the_bands_show(forecast):
     y, p = forecast
     rng = np.random.default_rng(0)
     uniform = rng.random(2000)
+    falling, whole = rng.random(2000) > uniform, "95% confidence band (simultaneous)"
     for outcome, prediction, band, text in (
         (y, p, "confidence", "95% confidence band (pointwise)"),
         (y[:60], p[:60], "consistency", "95% consistency band (pointwise)"),
         (y[:60], p[:60], "bootstrap", "95% of bootstrap curves (pointwise)"),
-        (y, p**1.5, "simultaneous", "95% confidence band (simultaneous)\ncontains the diagonal"),
-        (y, p**0.4, "simultaneous", "95% confidence band (simultaneous)\nexcludes the diagonal"),
-        (
-            rng.random(2000) > uniform,
-            uniform,
-            "simultaneous",
-            "95% confidence band (simultaneous), limits cross\nexcludes the diagonal",
-        ),
+        (y, p**1.5, "simultaneous", f"{whole}\ncontains the diagonal"),
+        (y, p**0.4, "simultaneous", f"{whole}\nexcludes the diagonal"),
+        (falling, uniform, "simultaneous", f"{whole}, limits cross\nexcludes the diagonal"),
     ):
-        given = {"band": band, "show_legend": False, "show_histogram": False}
-        display = draw(outcome, prediction, **given)
+        display = draw(outcome, prediction, band=band, show_legend=False, show_histogram=False)
         assert display.band_.get_label() == text
 
 
 def test_the_width_of_the_kernel_curve_is_the_density(forecast):
-    display = ReliabilityDisplay.from_predictions(*forecast, curve="kernel", color="k", sharpness="brier")
+    display = draw(*forecast, curve="kernel", color="k", sharpness="brier")
     curve, (density, area) = display.curve, display.ax_.collections
     parts = curve.decomposition
     assert display.line_.get_label() == (
@@ -296,11 +281,8 @@ def divergence(score, r, x):
 def test_sharpness_against_double_loops(score, n_classes):
     rng = np.random.default_rng(1)
     proba = rng.dirichlet(np.ones(n_classes), 80)
-    codes = (proba.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
-    w = rng.exponential(size=80)
-    curve = ReliabilityDisplay.from_predictions(
-        codes, proba, curve="kernel", sharpness=score, sample_weight=w
-    ).curve
+    codes, w = (proba.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1), rng.exponential(size=80)
+    curve = draw(codes, proba, curve="kernel", sharpness=score, sample_weight=w).curve
     x, right, one_hot = proba[:, 1], codes, np.eye(n_classes)[codes]
     if n_classes == 3:
         x, right = proba.max(axis=1), (codes == proba.argmax(axis=1)).astype(int)
@@ -311,9 +293,8 @@ def test_sharpness_against_double_loops(score, n_classes):
     at, given = curve.predicted[rows], (w, curve.bandwidth, "probability")
     r = kernel_mean(at, x, right, *given)
     np.testing.assert_allclose(curve.observed[rows], r, atol=1e-6)
-    np.testing.assert_allclose(
-        curve.gap[rows], entropy(score, r) + kernel_mean(at, x, whole - own, *given), atol=1e-5
-    )
+    expected = entropy(score, r) + kernel_mean(at, x, whole - own, *given)
+    np.testing.assert_allclose(curve.gap[rows], expected, atol=1e-5)
     error = np.average(divergence(score, kernel_mean(x, x, right, *given), x), weights=w)
     assert curve.decomposition.miscalibration == pytest.approx(error, abs=1e-6)
     assert curve.decomposition.score == pytest.approx(np.average(whole, weights=w))
@@ -322,9 +303,7 @@ def test_sharpness_against_double_loops(score, n_classes):
 
 def test_sharpness_of_a_constant_prediction():
     """Seven events in 20 predictions of .3: .23 = (.35 - .3)^2 + .35 * .65 = .0025 + .2275."""
-    curve = ReliabilityDisplay.from_predictions(
-        np.arange(20) < 7, np.full(20, 0.3), curve="kernel", sharpness="brier"
-    ).curve
+    curve = draw(np.arange(20) < 7, np.full(20, 0.3), curve="kernel", sharpness="brier").curve
     near = np.isfinite(curve.observed)
     # nothing is drawn without a prediction within a bandwidth
     assert curve.predicted[near][[0, -1]] - 0.3 == pytest.approx(
@@ -362,7 +341,7 @@ def sharpness_errors(n, n_classes, score, rng):
         other = truth(at) * (second**2 + third**2) + (1 - truth(at)) * wrong
         gap = gap + (other if score == "brier" else (1 - truth(at)) * 0.5 * np.log(4.5))
     hidden = {"show_legend": False, "show_histogram": False}
-    curve = ReliabilityDisplay.from_predictions(y, proba, curve="kernel", sharpness=score, **hidden).curve
+    curve = draw(y, proba, curve="kernel", sharpness=score, **hidden).curve
     frequency, left = (np.interp(at, curve.predicted, values) for values in (curve.observed, curve.gap))
     error = curve.decomposition.miscalibration - divergence(score, truth(fine), fine).mean()
     return np.abs(frequency - truth(at)).mean(), np.abs(left - gap).mean(), abs(error)
@@ -372,10 +351,8 @@ def sharpness_errors(n, n_classes, score, rng):
 @pytest.mark.parametrize(("n_classes", "score"), [(2, "log_loss"), (3, "brier")])
 def test_sharpness_converges_to_the_truth(n_classes, score):
     rng = np.random.default_rng(0)
-    few, many = (
-        np.mean([sharpness_errors(n, n_classes, score, rng) for _ in range(3)], axis=0) for n in (200, 20_000)
-    )
-    assert (many < 0.6 * few).all()
+    few, many = ([sharpness_errors(n, n_classes, score, rng) for _ in range(3)] for n in (200, 20_000))
+    assert (np.mean(many, axis=0) < 0.6 * np.mean(few, axis=0)).all()
 
 
 def test_two_models_share_axes(forecast):
@@ -414,8 +391,7 @@ def test_parts_can_be_left_out(forecast):
 
 def test_line_properties_are_passed_on_and_color_shared(forecast):
     display = draw(*forecast, c="red", lw=0.5, label="mine", show_legend=False)
-    assert display.line_.get_linewidth() == 0.5
-    assert display.line_.get_label() == "mine"
+    assert (display.line_.get_linewidth(), display.line_.get_label()) == (0.5, "mine")
     for artist in (display.band_, display.ax_histogram_.patches[0]):
         assert mpl.colors.to_hex(np.ravel(artist.get_facecolor())[:4]) == "#ff0000"
     again = display.plot(name="b", show_legend=False)
@@ -442,24 +418,21 @@ def test_cross_validation_gives_the_pooled_predictions():
     results = cross_validate(GaussianNB(), X, y, cv=folds, return_estimator=True, return_indices=True)
     rng = np.random.default_rng(0)
     weight, clusters = rng.integers(0, 3, len(y)), np.arange(len(y)) // 2
-    found = ReliabilityDisplay.from_cv_results(
-        results, X, y, sample_weight=weight, clusters=clusters, show_legend=False
-    )
+    given = {"sample_weight": weight, "clusters": clusters, "show_legend": False}
+    found = ReliabilityDisplay.from_cv_results(results, X, y, **given)
     p = cross_val_predict(GaussianNB(), X, y, cv=folds, method="predict_proba")[:, 1]
-    expected = draw(y == "good", p, sample_weight=weight, clusters=clusters, show_legend=False)
+    expected = draw(y == "good", p, **given)
     np.testing.assert_allclose(found.curve.observed, expected.curve.observed, rtol=1e-6)
     np.testing.assert_allclose(found.curve.band.lower, expected.curve.band.lower, atol=0.03)
     assert found.line_.get_label().startswith("GaussianNB: smECE")
-    bad = ReliabilityDisplay.from_cv_results(
-        results, X, y, pos_label="bad", curve="binned", name="folds", show_legend=False
-    )
+    given = {"pos_label": "bad", "curve": "binned", "name": "folds", "show_legend": False}
+    bad = ReliabilityDisplay.from_cv_results(results, X, y, **given)
     assert bad.ax_.get_xlabel() == "Predicted probability (bad)"
 
 
 def test_repeated_cross_validation_clusters_the_predictions_of_a_sample():
     X, y = (part[:150] for part in load_breast_cancer(return_X_y=True))
-    X = X[:, :3]
-    folds = RepeatedKFold(n_splits=3, n_repeats=8, random_state=0)
+    X, folds = X[:, :3], RepeatedKFold(n_splits=3, n_repeats=8, random_state=0)
     results = cross_validate(GaussianNB(), X, y, cv=folds, return_estimator=True, return_indices=True)
     found = ReliabilityDisplay.from_cv_results(results, X, y, show_legend=False).curve
     rows = np.concatenate(results["indices"]["test"])
@@ -499,84 +472,71 @@ def test_bad_results_of_cross_validation():
     several = cross_validate(GaussianNB(), *iris, cv=2, return_estimator=True, return_indices=True)
     with pytest.raises(ValueError, match=r"y_proba has shape \(150, 3\), but this diagram is for a binary"):
         ReliabilityDisplay.from_cv_results(several, *iris)
-    for given, rows, message in (
-        (5, slice(None), "cv_results must be the dict of cross_validate"),
-        ({"estimator": []}, slice(None), "cv_results must be the dict of cross_validate"),
-        (results, slice(100), "cv_results has a test fold with row"),
-    ):
+    wrong = "cv_results must be the dict of cross_validate"
+    other = (results, slice(100), "cv_results has a test fold with row")
+    for given, rows, message in ((5, slice(9), wrong), ({"estimator": []}, slice(9), wrong), other):
         with pytest.raises(ValueError, match=message):
             ReliabilityDisplay.from_cv_results(given, X[rows], y[rows])
 
 
+THIRDS = np.full((3, 3), 1 / 3)
 BAD = [
-    ({"curve": "corps"}, ValueError, "curve must be one of"),
-    ({"band": "belt"}, ValueError, "band must be one of"),
-    ({"scale": "log"}, ValueError, "scale must be one of"),
-    ({"sample_weight": [1, 1, 0.5], "weights": "frequency"}, ValueError, "sample_weight must contain whole"),
-    ({"sample_weight": [1, 1, 0.5], "weights": "survey"}, ValueError, "weights must be one of"),
+    ({"curve": "corps"}, "curve must be one of"),
+    ({"band": "belt"}, "band must be one of"),
+    ({"scale": "log"}, "scale must be one of"),
+    ({"sample_weight": [1, 1, 0.5], "weights": "frequency"}, "sample_weight must contain whole"),
+    ({"sample_weight": [1, 1, 0.5], "weights": "survey"}, "weights must be one of"),
     (
         {"band": "bootstrap", "curve": "binned"},
-        ValueError,
         "band='bootstrap' is for curve='smooth' or 'kernel', got",
     ),
-    ({"band": "confidence", "curve": "kernel"}, ValueError, "band='confidence' is not for curve='kernel'"),
-    ({"sharpness": "brier"}, ValueError, "sharpness='brier' is for curve='kernel', got curve='smooth'"),
+    ({"band": "confidence", "curve": "kernel"}, "band='confidence' is not for curve='kernel'"),
+    ({"sharpness": "brier"}, "sharpness='brier' is for curve='kernel', got curve='smooth'"),
     (
         {"sharpness": "spherical", "curve": "kernel"},
-        ValueError,
         "sharpness must be one of 'brier', 'log_loss'",
     ),
     (
         {"sharpness": "log_loss", "curve": "kernel", "y_proba": [0.0, 0.4, 0.8]},
-        ValueError,
         "sharpness='log_loss' is infinite for these predictions of exactly 0 or 1",
     ),
     (
         {"sharpness": "brier", "curve": "kernel", "y_proba": np.full((3, 3), 1 / 3), "pos_label": 1},
-        ValueError,
         "pos_label=1 needs a binary problem",
     ),
-    ({"n_bins": 0}, ValueError, "n_bins must be at least 1"),
-    ({"n_bins": [0, 0.5]}, ValueError, "n_bins as edges of bins must increase from 0 to 1"),
-    ({"strategy": "kmeans"}, ValueError, "strategy must be one of 'auto', 'uniform', 'quantile'"),
-    ({"confidence": 1.0}, ValueError, "confidence must lie strictly between"),
-    ({"y_proba": [0.1, np.nan, 0.3]}, ValueError, "y_proba contains NaN"),
-    ({"y_proba": np.full((3, 3), 1 / 3)}, ValueError, "y_proba"),
-    ({"clusters": [0, 1]}, ValueError, "clusters"),
+    ({"n_bins": 0}, "n_bins must be at least 1"),
+    ({"n_bins": [0, 0.5]}, "n_bins as edges of bins must increase from 0 to 1"),
+    ({"strategy": "kmeans"}, "strategy must be one of 'auto', 'uniform', 'quantile'"),
+    ({"confidence": 1.0}, "confidence must lie strictly between"),
+    ({"y_proba": [0.1, np.nan, 0.3]}, "y_proba contains NaN"),
+    ({"y_proba": THIRDS}, "y_proba"),
+    ({"clusters": [0, 1]}, "clusters"),
 ]
 
 
 def test_bad_input_is_named_before_anything_is_drawn():
-    for params, error, message in BAD:
+    for params, message in BAD:
         arguments = {"y_true": [0, 1, 1], "y_proba": [0.1, 0.4, 0.8]} | params
-        with pytest.raises(error, match=message):
+        with pytest.raises(ValueError, match=message):
             draw(**arguments)
         assert plt.get_fignums() == []
 
 
 HANDFULS = [[0.4], [0.0] * 6, [0.5, 0.5, 0.5], [0.0, 1.0]]
 KINDS = ["binned", "smooth", "isotonic", "kernel"]
+PAIRS = [*zip(KINDS, HANDFULS, strict=True)]
 
 
 @pytest.mark.parametrize(
-    ("curve", "p"),
-    [
-        *zip(KINDS, HANDFULS, strict=True),
-        *(
-            thorough(curve, p)
-            for curve, p in product(KINDS, HANDFULS)
-            if KINDS.index(curve) != HANDFULS.index(p)
-        ),
-    ],
+    ("curve", "p"), PAIRS + [thorough(*pair) for pair in product(KINDS, HANDFULS) if pair not in PAIRS]
 )
 def test_a_handful_of_predictions_can_be_drawn(curve, p):
     bands = ("consistency", "simultaneous", *(("bootstrap",) if curve in ("smooth", "kernel") else ()))
     bands += () if curve == "kernel" else ("confidence",)
     outcomes = [1] * len(p), np.arange(len(p)) % 2
     for y, scale, band in product(outcomes, ("probability", "logit"), bands):
-        found = reliability_curve(
-            check_binary(y, p, pos_label=1), curve, scale=scale, band=band, n_resamples=49
-        )
+        sample = check_binary(y, p, pos_label=1)
+        found = reliability_curve(sample, curve, scale=scale, band=band, n_resamples=49)
         shown = np.isfinite(found.observed)
         assert shown.any()
         if (curve, band) == ("smooth", "confidence"):
@@ -617,9 +577,8 @@ def test_grid_of_groups(forecast, weighted):
         assert display.name == f"{name} (n = {size})"
         assert display.curve.error == pytest.approx(metrics.smooth_ece(y[rows], p[rows], sample_weight=part))
     if weighted:
-        displays = reliability_grid(
-            words, p, groups=groups, **options | {"weights": "sampling"}, show_legend=False
-        )
+        options |= {"weights": "sampling", "show_legend": False}
+        displays = reliability_grid(words, p, groups=groups, **options)
         assert displays[0].name == f"events (n = {(weight[(groups == 'events')] > 0).sum()})"
         assert displays[0].ax_histogram_.get_ylabel().startswith("Weighted\ncount")
 
@@ -627,10 +586,8 @@ def test_grid_of_groups(forecast, weighted):
 @pytest.mark.thorough
 def test_grid_of_models_on_logit_axes(rare):
     y, p = (part[:300] for part in rare)
-    clusters = np.arange(300) // 3
-    displays = reliability_grid(
-        y, {"a": p, "b$": p**1.2}, scale="logit", show_legend=False, clusters=clusters
-    )
+    clusters, models = np.arange(300) // 3, {"a": p, "b$": p**1.2}
+    displays = reliability_grid(y, models, scale="logit", show_legend=False, clusters=clusters)
     for display, prediction in zip(displays, (p, p**1.2), strict=True):
         alone = reliability_curve(check_binary(y, prediction, clusters=clusters), scale="logit")
         np.testing.assert_array_equal(display.curve.band.upper, alone.band.upper)
@@ -638,23 +595,11 @@ def test_grid_of_models_on_logit_axes(rare):
     assert not displays[0].figure_.legends
 
 
-def grid_of_rare_events(y, p):
-    models = {"a model with a name that is too long for a line": p, "b": np.minimum(6 * p, 1), "c": p / 2}
-    return reliability_grid(y, models, show_legend=False)
-
-
-@pytest.mark.thorough
-def test_titles_of_a_grid_lie_within_their_axes(one_percent):
-    displays = grid_of_rare_events(*one_percent)
-    displays[0].figure_.draw_without_rendering()
-    titles = [display.ax_.title.get_window_extent() for display in displays]
-    assert all(left.x1 < right.x0 for left, right in pairwise(titles))
-    assert titles[-1].x1 <= displays[0].figure_.bbox.x1
-
-
 @pytest.mark.thorough
 def test_a_grid_of_rare_events_has_one_range(one_percent):
-    displays = grid_of_rare_events(*one_percent)
+    y, p = one_percent
+    models = {"a model with a name that is too long for a line": p, "b": np.minimum(6 * p, 1), "c": p / 2}
+    displays = reliability_grid(y, models, show_legend=False)
     edges = [display.curve.edges for display in displays]
     np.testing.assert_array_equal(edges[0], edges[1])
     assert edges[0][[0, -1]] == pytest.approx((0.0, 6 * 0.049))
@@ -709,12 +654,10 @@ def test_grid_of_labels(forecast):
 def test_labels_of_two_classes(forecast):
     y, p = forecast
     words = np.array(["no", "yes"])[y]
-    display = draw(words, p, labels=["no", "yes"])
-    assert display.curve.error == metrics.smooth_ece(y, p)
-    assert display.ax_.get_xlabel() == "Predicted probability (yes)"
-    displays = reliability_grid(words, {"a": p, "b": p**2}, labels=["no", "yes"])
-    assert displays[0].curve.error == metrics.smooth_ece(y, p)
-    assert displays[0].ax_.get_ylabel() == "Observed frequency (yes)"
+    grid = reliability_grid(words, {"a": p, "b": p**2}, labels=["no", "yes"])
+    for display in (draw(words, p, labels=["no", "yes"]), grid[0]):
+        assert display.curve.error == metrics.smooth_ece(y, p)
+        assert display.ax_.get_ylabel() == "Observed frequency (yes)"
     with pytest.raises(ValueError, match="pos_label='no' contradicts labels"):
         draw(words, p, labels=["no", "yes"], pos_label="no")
 
@@ -734,14 +677,14 @@ def test_several_classes_or_labels_name_the_grid(forecast):
 
 def test_a_grid_needs_several_parts(forecast):
     y, p = forecast
-    with pytest.raises(ValueError, match="predictions must have one column for each"):
-        reliability_grid(y, p)
-    with pytest.raises(ValueError, match="groups has 2 samples"):
-        reliability_grid(y, p, groups=[1, 2])
-    with pytest.raises(ValueError, match="groups need the predictions of one model"):
-        reliability_grid(y, {"a": p, "b": p}, groups=y)
-    with pytest.raises(ValueError, match="band must be one of"):
-        reliability_grid(y, {"a": p}, band="belt")
+    for predictions, given, message in (
+        (p, {}, "predictions must have one column for each"),
+        (p, {"groups": [1, 2]}, "groups has 2 samples"),
+        ({"a": p, "b": p}, {"groups": y}, "groups need the predictions of one model"),
+        ({"a": p}, {"band": "belt"}, "band must be one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            reliability_grid(y, predictions, **given)
     assert plt.get_fignums() == []
 
 
@@ -763,23 +706,19 @@ def test_annotation_of_the_clinical_numbers(kind):
     # the numbers describe the population: weights by class are like any others
     w = w if kind != "case-control" else w * (1 + 1e-9 * rng.random(300))
     summary = metrics.calibration_summary(y, p, sample_weight=w, **given)
-    lines = {
-        "slope": summary.slope,
-        "intercept": summary.intercept,
-        "observed/expected": summary.observed_over_expected,
-    }
+    lines = {"slope": summary.slope, "intercept": summary.intercept}
+    lines["observed/expected"] = summary.observed_over_expected
     expected = ["estimate [95% interval]"]
     expected += [f"{name} {x.estimate:.2f} [{x.lower:.2f}, {x.upper:.2f}]" for name, x in lines.items()]
-    expected.append(f"AUC {roc_auc_score(y, p, sample_weight=w):.3f}")
-    expected.append(f"Brier score {np.average((y - p) ** 2, weights=w):.3f}")
+    auc, brier = roc_auc_score(y, p, sample_weight=w), np.average((y - p) ** 2, weights=w)
+    expected += [f"AUC {auc:.3f}", f"Brier score {brier:.3f}"]
     assert display.annotation.split("\n") == expected
     assert display.ax_.texts[0].get_text() == display.annotation
 
 
 @pytest.mark.thorough
 def test_the_annotation_leaves_the_curve_its_corner():
-    p = np.linspace(0.01, 0.99, 400)
-    rng = np.random.default_rng(0)
+    p, rng = np.linspace(0.01, 0.99, 400), np.random.default_rng(0)
     for power, upper in ((0.15, False), (2.0, True)):
         display = draw((rng.random(400) < p**power).astype(int), p, annotate=True)
         display.figure_.draw_without_rendering()
@@ -828,9 +767,8 @@ def test_histograms_of_many_models_have_their_own_rows(forecast):
         assert np.all((values >= base) & (values < base + 1))
         # an empty bin has no bar, a bin with one prediction is seen
         assert np.array_equal(values > base, display.curve.counts > 0)
-        assert np.array_equal(
-            np.argsort(values, kind="stable"), np.argsort(display.curve.counts, kind="stable")
-        )
+        order, expected = (np.argsort(each, kind="stable") for each in (values, display.curve.counts))
+        assert np.array_equal(order, expected)
     # the diagram is as high as that of one curve
     bottom = ax.transAxes.inverted().transform(ax.transData.transform((0.0, 0.0)))[1]
     assert 0.13 < bottom < 0.17
@@ -855,15 +793,11 @@ def test_axes_of_a_pickled_figure_hold_what_was_drawn(forecast, number):
         (histogram,) = ax.child_axes
         assert last.ax_histogram_ is histogram
         assert len(histogram.patches) == len(ax.texts) == number + 1
-        pictures.append(
-            [
-                [(text.get_text(), text.get_color(), text.get_window_extent().bounds) for text in ax.texts],
-                [tuple(map(np.ndarray.tolist, steps.get_data()[:2])) for steps in histogram.patches],
-                [steps.get_edgecolor() for steps in histogram.patches],
-                [histogram.get_position().bounds, histogram.get_ylim(), histogram.get_ylabel()],
-                [ax.get_xlim(), ax.get_ylim(), last.line_.get_color(), texts(ax)],
-            ]
-        )
+        words = [(text.get_text(), text.get_color(), text.get_window_extent().bounds) for text in ax.texts]
+        steps = [(*map(np.ndarray.tolist, s.get_data()[:2]), s.get_edgecolor()) for s in histogram.patches]
+        place = histogram.get_position().bounds, histogram.get_ylim(), histogram.get_ylabel()
+        limits = ax.get_xlim(), ax.get_ylim()
+        pictures.append([words, steps, place, limits, last.line_.get_color(), texts(ax)])
     assert pictures[0] == pictures[1]
     with pytest.raises(ValueError, match="ax has a diagram with scale='probability'"):
         draw(y, p, scale="logit", ax=restored)
@@ -886,8 +820,7 @@ def test_a_bin_with_few_predictions_is_seen(forecast):
     y = np.arange(p.size) % 2
     display = draw(y, p, curve="binned")
     histogram = display.ax_histogram_
-    assert histogram.get_yscale() == "log"
-    assert histogram.get_ylabel() == "Count\n(log)"
+    assert (histogram.get_yscale(), histogram.get_ylabel()) == ("log", "Count\n(log)")
     assert [label.get_text() for label in histogram.get_yticklabels()] == ["1", "100"]
     low, high = np.log(histogram.get_ylim())
     assert (np.log(1) - low) / (high - low) > 0.05
@@ -898,24 +831,24 @@ def test_counts_of_a_figure_have_one_scale(forecast):
     y, p = forecast
     _, (left, right) = plt.subplots(1, 2)
     for k in range(4):
-        first = ReliabilityDisplay.from_predictions(y, p, ax=left, name=str(k))
+        first = draw(y, p, ax=left, name=str(k))
         # counts in rows of each model are linear, too
         assert first.ax_histogram_.get_ylabel().split("\n")[0] == "Count"
     other = np.append(p, np.full(20 * p.size, 0.99))
-    second = ReliabilityDisplay.from_predictions(np.append(y, np.ones(20 * p.size, int)), other, ax=right)
+    second = draw(np.append(y, np.ones(20 * p.size, int)), other, ax=right)
     assert second.ax_histogram_.get_ylabel() == "Count\n(log)"
     assert first.ax_histogram_.get_ylabel().startswith("Count (log)\nto")
 
 
 @pytest.mark.parametrize(
-    ("number", "rows", "columns"), [(2, 1, 2), (5, 2, 3), thorough(4, 2, 2), thorough(10, 3, 4)]
+    ("n", "shape"), [(2, (1, 2)), (5, (2, 3)), *map(thorough, (4, 10), ((2, 2), (3, 4)))]
 )
-def test_shape_of_a_grid(forecast, number, rows, columns):
+def test_shape_of_a_grid(forecast, n, shape):
     y, p = forecast
-    models = {f"model {k}": p for k in range(number)}
+    models = {f"model {k}": p for k in range(n)}
     given = {"curve": "binned", "band": None, "show_histogram": False, "show_legend": False}
     (ax, *_) = (display.ax_ for display in reliability_grid(y, models, **given))
-    assert ax.get_gridspec().get_geometry() == (rows, columns)
+    assert ax.get_gridspec().get_geometry() == shape
 
 
 def test_columns_size_and_axes_of_a_grid(forecast):
@@ -931,29 +864,13 @@ def test_columns_size_and_axes_of_a_grid(forecast):
     assert not axes[-1, -1].has_data()
     assert axes[0, 1].get_xlabel() == "Predicted probability"
     assert len(figure.legends) == 1
-    with pytest.raises(ValueError, match="ax must be an array of 5 matplotlib Axes, got 6 axes"):
-        reliability_grid(y, models, ax=axes)
-    with pytest.raises(ValueError, match="n_cols and figsize are those of a new figure, but ax is given"):
-        reliability_grid(y, models, ax=axes.ravel()[:5], n_cols=2)
-    with pytest.raises(ValueError, match="n_cols must be at least 1, got 0"):
-        reliability_grid(y, models, n_cols=0)
-
-
-@pytest.mark.thorough
-def test_the_legend_does_not_overlap_the_axes(one_percent):
-    y, p = one_percent
-    models = [("a model with a rather long name", p), ("b", p**1.1), ("c", p**0.9), ("d", p / 2)]
-    _, given = plt.subplots(figsize=(6, 6))
-    for ax in (None, given):
-        for name, proba in models:
-            display = draw(y, proba, curve="binned", name=name, ax=ax)
-            ax = display.ax_
-        display.figure_.draw_without_rendering()
-        legend = ax.get_legend().get_window_extent()
-        labels = ax.xaxis.get_tightbbox()
-        assert legend.y1 <= labels.y0 + 1
-        assert legend.y0 >= display.figure_.bbox.y0 - 1
-        assert ax.bbox.height > 0.2 * display.figure_.bbox.height
+    for bad, message in (
+        ({"ax": axes}, "ax must be an array of 5 matplotlib Axes, got 6 axes"),
+        ({"ax": axes.ravel()[:5], "n_cols": 2}, "n_cols and figsize are those of a new figure, but ax is"),
+        ({"n_cols": 0}, "n_cols must be at least 1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            reliability_grid(y, models, **bad)
 
 
 @pytest.mark.thorough

@@ -11,6 +11,7 @@ from sklearn_calib import SelectiveClassifier
 from sklearn_calib.metrics import risk_coverage_curve
 from sklearn_calib.plot import RiskCoverageDisplay
 from tests._samples import simulated
+from tests.plot._legend import legend_texts
 
 pytest.importorskip("matplotlib")
 
@@ -23,8 +24,7 @@ def forecast():
 def test_the_curve_and_its_band(forecast):
     display = RiskCoverageDisplay.from_predictions(*forecast, name="model", confidence=0.9, show_legend=False)
     curve = risk_coverage_curve(*forecast)
-    np.testing.assert_array_equal(display.line_.get_xdata(), curve.coverage)
-    np.testing.assert_array_equal(display.line_.get_ydata(), curve.risk)
+    np.testing.assert_array_equal(display.line_.get_data(), (curve.coverage, curve.risk))
     assert display.line_.get_label() == f"model: AURC = {curve.area:.3f}"
     (path,) = display.band_.get_paths()
     for coverage, risk in list(zip(curve.coverage, curve.risk, strict=True))[::10]:
@@ -43,12 +43,10 @@ def test_several_models_share_axes(forecast):
     first = RiskCoverageDisplay.from_predictions(y, p, name="one")
     second = RiskCoverageDisplay.from_predictions(y, np.abs(p - 0.1), name="two", ax=first.ax_)
     assert first.line_.get_color() != second.line_.get_color()
-    texts = [text.get_text() for text in second.ax_.get_legend().get_texts()]
-    assert [text.split(":")[0] for text in texts] == ["one", "two"]
+    assert [text.split(":")[0] for text in legend_texts(second)] == ["one", "two"]
     for name in ("three", "four"):
         third = RiskCoverageDisplay.from_predictions(y, p, name=name, ax=first.ax_, confidence=0.9)
-    texts = [text.get_text() for text in third.ax_.get_legend().get_texts()]
-    assert texts.count("90% confidence band (at each coverage)") == 1
+    assert legend_texts(third).count("90% confidence band (at each coverage)") == 1
 
 
 @pytest.mark.parametrize("risk", ["error", "false_discovery"])
@@ -76,10 +74,9 @@ def test_several_classes_and_a_single_threshold():
     model = LogisticRegression(max_iter=500).fit(X, y)
     display = RiskCoverageDisplay.from_estimator(model, X, y, confidence=0.95, show_legend=False)
     assert display.line_.get_label().startswith("LogisticRegression: AURC = ")
-    one = RiskCoverageDisplay.from_predictions([0, 1, 1], [0.7, 0.7, 0.7], show_legend=False)
-    assert one.line_.get_marker() == "o"
-    assert (one.line_.get_xdata(), one.line_.get_ydata()) == (1.0, pytest.approx(1 / 3))
     band = RiskCoverageDisplay.from_predictions([0, 1, 1], [0.7, 0.7, 0.7], confidence=0.9, show_legend=False)
+    assert band.line_.get_marker() == "o"
+    assert (band.line_.get_xdata(), band.line_.get_ydata()) == (1.0, pytest.approx(1 / 3))
     (bar,) = band.band_.get_segments()
     interval = binomtest(1, 3).proportion_ci(0.9, method="exact")
     np.testing.assert_allclose(bar, [[1.0, interval.low], [1.0, interval.high]], atol=1e-9)

@@ -14,6 +14,7 @@ from sklearn_calib.metrics import cutoff_calibration_error
 from sklearn_calib.plot import TestDisplay
 from tests._samples import simulated
 from tests._tiers import thorough
+from tests.plot._legend import legend_texts
 
 pytest.importorskip("matplotlib")
 
@@ -44,30 +45,22 @@ def area(collection):
     return total
 
 
-def legend_texts(display):
-    return [text.get_text() for text in display.ax_.get_legend().get_texts()]
-
-
 def title(display):
     return display.ax_.get_legend().get_title().get_text()
 
 
 @pytest.mark.parametrize(
     ("test", "power"),
-    [
-        (inference.TCal(n_resamples=199, random_state=0), 1.0),
-        (inference.CutoffTest(method="monte_carlo", n_resamples=199, random_state=0), 1.1),
-        (inference.ConsistencyTest(cutoff_calibration_error, n_resamples=199, random_state=0), 2.0),
-    ],
-)
+    [(inference.TCal(), 1.0), (inference.CutoffTest(method="monte_carlo"), 1.1),
+     (inference.ConsistencyTest(cutoff_calibration_error), 2.0)],
+)  # fmt: skip
 def test_the_dark_bars_are_the_pvalue(forecast, test, power):
     y, p = forecast
-    result = test.test(y, p**power)
+    result = test.set_params(n_resamples=199).test(y, p**power)
     display = TestDisplay.from_result(result)
     assert set(display.observed_.get_xdata()) == {result.statistic}
     dark = height(display.tail_)
-    assert (1 + dark) / 200 == pytest.approx(result.pvalue, rel=1e-12)
-    assert height(display.null_) == 199
+    assert ((1 + dark) / 200, height(display.null_)) == (pytest.approx(result.pvalue, rel=1e-12), 199)
     assert display.ax_.get_xscale() == ("log" if result.tail == "lower" else "linear")
     texts = legend_texts(display)
     assert "199 simulations under calibration" in texts
@@ -89,14 +82,10 @@ def test_every_simulation_is_drawn_once(tail, observed, kind):
         "normal": rng.normal(size=99), "integers": rng.integers(-4, 5, 99) / 2.0, "constant": np.full(9, 2.0),
         "skewed": np.append(rng.normal(size=50) * 1e-3, 3.0), "positive": rng.uniform(size=99) ** 4 + 1e-4,
     }[kind]  # fmt: skip
-    chosen = {
-        "upper": draws >= observed,
-        "lower": draws <= observed,
-        "two-sided": abs(draws) >= abs(observed),
-    }
+    far = abs(draws) >= abs(observed)
+    chosen = {"upper": draws >= observed, "lower": draws <= observed, "two-sided": far}
     display = TestDisplay.from_result(made(observed, draws, tail), show_legend=False)
-    assert height(display.tail_) == chosen[tail].sum()
-    assert height(display.null_) == draws.size
+    assert (height(display.tail_), height(display.null_)) == (chosen[tail].sum(), draws.size)
 
 
 def test_ties_up_to_rounding():
@@ -110,17 +99,16 @@ def test_ties_up_to_rounding():
 @pytest.mark.parametrize(
     ("test", "distribution", "power"),
     [
-        (inference.CutoffTest(method="asymptotic"), "distribution of the range of Brownian motion", 1.2),
-        (inference.SpiegelhalterTest(method="asymptotic"), "normal distribution", 0.9),
-        (inference.SpiegelhalterTest(method="asymptotic"), "normal distribution", 1.2),
-        (inference.CoxTest(method="asymptotic"), "chi-squared distribution, 2 df", 1.0),
-        (inference.CoxTest(parameter="slope", method="asymptotic"), "chi-squared distribution, 1 df", 0.9),
-        (inference.HosmerLemeshowTest(n_bins=7, method="asymptotic"), "chi-squared distribution, 7 df", 1.0),
+        (inference.CutoffTest(), "distribution of the range of Brownian motion", 1.2),
+        *((inference.SpiegelhalterTest(), "normal distribution", power) for power in (0.9, 1.2)),
+        (inference.CoxTest(), "chi-squared distribution, 2 df", 1.0),
+        (inference.CoxTest(parameter="slope"), "chi-squared distribution, 1 df", 0.9),
+        (inference.HosmerLemeshowTest(n_bins=7), "chi-squared distribution, 7 df", 1.0),
     ],
 )
 def test_the_dark_area_is_the_pvalue(forecast, test, distribution, power):
     y, p = forecast
-    result = test.test(y, p**power)
+    result = test.set_params(method="asymptotic").test(y, p**power)
     display = TestDisplay.from_result(result)
     # trapezia on 801 nodes; what lies beyond the picture is under .001
     assert area(display.tail_) == pytest.approx(result.pvalue, abs=2e-3)
@@ -140,11 +128,8 @@ def test_the_dark_area_is_the_pvalue(forecast, test, distribution, power):
 def test_the_side_of_a_density(tail, observed):
     result = made(observed, None, tail, asymptotic_null="normal")
     display = TestDisplay.from_result(result, show_legend=False)
-    expected = {
-        "upper": norm.sf(observed),
-        "lower": norm.cdf(observed),
-        "two-sided": 2 * norm.sf(abs(observed)),
-    }
+    both = 2 * norm.sf(abs(observed))
+    expected = {"upper": norm.sf(observed), "lower": norm.cdf(observed), "two-sided": both}
     assert area(display.tail_) == pytest.approx(expected[tail], abs=5e-3)
 
 
@@ -195,8 +180,7 @@ def test_from_estimator_is_from_predictions():
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[::2], words[::2])
     X, words = X[1::2], words[1::2]
     weight = np.random.default_rng(0).integers(1, 4, len(words))
-    test = inference.TCal(n_resamples=49, random_state=0)
-    proba = model.predict_proba(X)
+    test, proba = inference.TCal(n_resamples=49, random_state=0), model.predict_proba(X)
     display = TestDisplay.from_estimator(model, X, words, test=test, sample_weight=weight, name="$pipeline$")
     assert display.result == test.test(words, proba, sample_weight=weight)
     assert title(display).startswith(r"\$pipeline\$: ")
@@ -204,10 +188,9 @@ def test_from_estimator_is_from_predictions():
     assert display.result == test.test(words, proba[:, 0], pos_label="bad")
     assert not hasattr(test, "result_")
     X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=999).fit(X, y)
     with pytest.raises(ValueError, match="y_proba has 3 columns, but SequentialTest tests binary problems"):
-        TestDisplay.from_estimator(
-            LogisticRegression(max_iter=999).fit(X, y), X, y, test=inference.SequentialTest()
-        )
+        TestDisplay.from_estimator(model, X, y, test=inference.SequentialTest())
 
 
 @pytest.mark.parametrize("level", [0.05, 0.001])
@@ -235,9 +218,7 @@ def test_the_path_of_a_sequential_test(level):
 
 
 def test_a_long_path_without_evidence_is_thinned():
-    rng = np.random.default_rng(0)
-    p = rng.random(20_000)
-    result = inference.SequentialTest().test((rng.random(20_000) < p).astype(int), p)
+    result = inference.SequentialTest().test(*simulated(20_000))
     display = TestDisplay.from_result(result, confidence=0.999)
     x, shown = display.observed_.get_data()
     assert x.shape[0] <= 4000

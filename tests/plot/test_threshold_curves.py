@@ -13,10 +13,11 @@ from sklearn_calib.inference import dominance_test
 from sklearn_calib.plot import DecisionCurveDisplay, DecisionDisplay, MurphyDisplay, ScoreDecompositionDisplay
 from tests._references import decision_gap
 from tests._samples import simulated
+from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
-
 THREE = [0.2, 0.5, 0.7]
+CURVES = [DecisionCurveDisplay, MurphyDisplay, DecisionDisplay]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_decision_curve_is_the_net_benefit(data, weights):
     assert height == pytest.approx(everyone)
 
 
-@pytest.mark.parametrize("display", [DecisionCurveDisplay, MurphyDisplay, DecisionDisplay])
+@pytest.mark.parametrize("display", CURVES)
 def test_the_axis_has_the_range_of_the_thresholds(data, display):
     y, p, _ = data
 
@@ -75,8 +76,8 @@ def test_legends_name_the_bands_once(data, display):
     y, p, _ = data
 
     def names(**params):
-        ax = display.from_predictions(y, {"a": p, "b": p**2}, n_resamples=39, **params).ax_
-        return [text.get_text() for text in ax.get_legend().get_texts() if "band" in text.get_text()]
+        drawn = display.from_predictions(y, {"a": p, "b": p**2}, n_resamples=39, **params)
+        return [text for text in legend_texts(drawn) if "band" in text]
 
     assert names() == ["95% confidence band (pointwise)"]
     assert names(reference="a", confidence=0.9) == ["90% confidence band (simultaneous)"]
@@ -89,11 +90,9 @@ def test_pointwise_band_is_that_of_a_mean(data):
     display = DecisionCurveDisplay.from_predictions(y, p, weights="frequency", **given, show_legend=False)
     again = np.repeat(np.arange(300), w)
     benefit = np.where(y == 1, 1.0, -3 / 7)[again] * (p[again] >= 0.3)
-    error = benefit.std() / np.sqrt(len(again))
-    curve = display.curves[None]
-    assert curve.value[0] == pytest.approx(benefit.mean())
-    assert curve.lower[0] == pytest.approx(benefit.mean() - 1.959964 * error)
-    assert curve.upper[0] == pytest.approx(benefit.mean() + 1.959964 * error)
+    error, curve = benefit.std() / np.sqrt(len(again)), display.curves[None]
+    found = [curve.lower[0], curve.value[0], curve.upper[0]]
+    assert found == pytest.approx(benefit.mean() + 1.959964 * error * np.array([-1, 0, 1]))
     assert display.lines_[0].get_marker() == "o"
     # of sampling weights, the error of a ratio
     curve = DecisionCurveDisplay.from_predictions(y, p, **given, show_legend=False).curves[None]
@@ -117,11 +116,9 @@ def test_simultaneous_bands_are_wider(data):
 @pytest.mark.weekly
 @pytest.mark.parametrize("band", ["pointwise", "simultaneous"])
 def test_coverage_of_bands(band):
-    rng = np.random.default_rng(0)
-    tau = np.array([0.1, 0.3, 0.5, 0.7])
+    rng, tau = np.random.default_rng(0), np.array([0.1, 0.3, 0.5, 0.7])
     # of uniform calibrated predictions: the integral of x - (1 - x) t / (1 - t) from t to 1
-    truth = (1 - tau**2) / 2 - (1 - tau) ** 2 / 2 * tau / (1 - tau)
-    inside = []
+    truth, inside = (1 - tau**2) / 2 - (1 - tau) ** 2 / 2 * tau / (1 - tau), []
     for _ in range(200):
         p = rng.random(200)
         y = (rng.random(200) < p).astype(int)
@@ -136,8 +133,7 @@ def test_coverage_of_bands(band):
 
 def test_area_of_the_murphy_diagram_is_the_brier_score(data):
     y, p, w = data
-    p = np.round(p, 3)
-    tau = (np.arange(2000) + 0.5) / 2000
+    p, tau = np.round(p, 3), (np.arange(2000) + 0.5) / 2000
     murphy = MurphyDisplay.from_predictions(y, p, sample_weight=w, thresholds=tau, show_legend=False)
     expected = brier_score_loss(y, p, sample_weight=w)
     assert murphy.curves[None].value.mean() == pytest.approx(expected, abs=1e-6)
@@ -150,8 +146,7 @@ def test_differences_are_those_of_the_test(data):
     test = dominance_test(y, {"a": models["$a$"], "b": p}, n_resamples=999, random_state=0)
     assert list(murphy.curves) == ["$a$", "c"]
     curve = murphy.curves["$a$"]
-    np.testing.assert_allclose(curve.value, 2 * test.difference)
-    np.testing.assert_allclose(curve.lower, 2 * test.lower)
+    np.testing.assert_allclose((curve.value, curve.lower), (2 * test.difference, 2 * test.lower))
     assert curve.pvalue == test.pvalue
     assert murphy.lines_[0].get_label() == rf"\$a\$ - b: p = {test.pvalue:.2g}"
     # a panel for each difference, on the same axes
@@ -164,8 +159,7 @@ def test_differences_are_those_of_the_test(data):
     _, ax = plt.subplots()
     together = MurphyDisplay.from_predictions(y, models, reference="b", ax=ax)
     assert together.ax_ is ax
-    assert len(together.lines_) == 2
-    assert ax.get_ylabel() == "Difference in mean elementary score"
+    assert (len(together.lines_), ax.get_ylabel()) == (2, "Difference in mean elementary score")
     curves = DecisionCurveDisplay.from_predictions(y, models)
     assert [line.get_label() for line in curves.lines_] == [r"\$a\$", "b", "c"]
     benefit = DecisionCurveDisplay.from_predictions(y, models, reference="b").curves["$a$"]
@@ -185,9 +179,8 @@ def test_risk_gap_equals_its_definition():
     p = np.round(rng.beta(0.7, 0.9, 60), 2)
     y, w = (rng.random(60) < p**1.5).astype(int), rng.random(60)
     tau = np.array([0.1, 0.33, 0.5, 0.7])
-    display = DecisionDisplay.from_predictions(
-        y, p, sample_weight=w, thresholds=tau[::-1], n_resamples=19, show_legend=False
-    )
+    given = {"sample_weight": w, "thresholds": tau[::-1], "n_resamples": 19}
+    display = DecisionDisplay.from_predictions(y, p, **given, show_legend=False)
     x, gap = display.lines_[0].get_data()
     np.testing.assert_array_equal(x, tau)
     expected = [decision_gap(y, p, w, t) for t in tau]
@@ -223,10 +216,8 @@ def test_null_distribution_of_gaps_by_enumeration():
 def test_weights_stay_with_their_samples():
     # one sample outweighs all others: it is acted upon, which costs .5 without event, with probability .4
     p, w = np.array([0.3, 0.6, 0.8]), np.array([0.5, 1e6 + 0.5, 0.5])
-    null = [
-        gaps([0, 1, 1], p, thresholds=[0.5], n_resamples=1000, sample_weight=w, confidence=c).upper[0]
-        for c in (0.56, 0.64)
-    ]
+    given = {"thresholds": [0.5], "n_resamples": 1000, "sample_weight": w}
+    null = [gaps([0, 1, 1], p, **given, confidence=c).upper[0] for c in (0.56, 0.64)]
     np.testing.assert_allclose(null, [0.0, 0.5], atol=1e-5)
 
 
@@ -248,11 +239,9 @@ def test_order_and_repetitions_of_weighted_samples(data):
 @pytest.mark.weekly
 def test_level_of_the_pvalue():
     rng = np.random.default_rng(0)
-    p = rng.beta(0.7, 0.9, 80)
-    found = []
+    p, found = rng.beta(0.7, 0.9, 80), []
     for seed in range(300):
-        y = (rng.random(80) < p).astype(int)
-        thresholds = np.linspace(0.1, 0.9, 9)
+        y, thresholds = (rng.random(80) < p).astype(int), np.linspace(0.1, 0.9, 9)
         found.append(gaps(y, p, thresholds=thresholds, n_resamples=19, random_state=seed).pvalue)
     for level in (0.1, 0.3):
         assert np.mean(np.array(found) <= level) <= level + 3 * np.sqrt(level * (1 - level) / 300)
@@ -276,9 +265,7 @@ def test_risk_gaps_of_several_models(data):
     assert display.ax_.get_ylim()[1] > max(top, second.curves[None].value.max())
 
 
-@pytest.mark.parametrize(
-    "display", [DecisionCurveDisplay, MurphyDisplay, DecisionDisplay, ScoreDecompositionDisplay]
-)
+@pytest.mark.parametrize("display", [*CURVES, ScoreDecompositionDisplay])
 def test_estimators_and_bad_input(display, data):
     X, y = load_iris(return_X_y=True)
     label = None
@@ -290,20 +277,18 @@ def test_estimators_and_bad_input(display, data):
     for one, other in zip(drawn.ax_.lines, expected.ax_.lines, strict=True):
         np.testing.assert_array_equal(one.get_ydata(), other.get_ydata())
     y, p, _ = data
-    with pytest.raises(ValueError, match="predictions is empty"):
-        display.from_predictions(y, {})
+    bad = [({}, {}, "predictions is empty")]
     if display in (DecisionCurveDisplay, MurphyDisplay):
-        with pytest.raises(ValueError, match="reference='c' is not one of the models"):
-            display.from_predictions(y, {"a": p}, reference="c")
-        with pytest.raises(ValueError, match=r"predictions\['b'\] has other classes"):
-            display.from_predictions(y, {"a": p, "b": np.full((300, 3), 1 / 3)})
+        bad.append(({"a": p}, {"reference": "c"}, "reference='c' is not one of the models"))
+        bad.append(({"a": p, "b": np.full((300, 3), 1 / 3)}, {}, r"predictions\['b'\] has other classes"))
     if display is not ScoreDecompositionDisplay:
-        for bad in ({"band": "belt"}, {"n_resamples": 18}, {"thresholds": []}, {"thresholds": [0.5, 1.0]}):
-            with pytest.raises(ValueError, match=next(iter(bad))):
-                display.from_predictions(y, p, **bad)
+        named = [("band", "belt"), ("n_resamples", 18), ("thresholds", []), ("thresholds", [0.5, 1.0])]
+        bad += [(p, {name: value}, name) for name, value in named]
     if display is not DecisionDisplay:
-        with pytest.raises(ValueError, match="reduction"):
-            display.from_predictions(y, p, reduction="all")
+        bad.append((p, {"reduction": "all"}, "reduction"))
+    for predictions, given, message in bad:
+        with pytest.raises(ValueError, match=message):
+            display.from_predictions(y, predictions, **given)
 
 
 def test_plane_is_the_decomposition(data):
@@ -330,8 +315,7 @@ def test_plane_is_the_decomposition(data):
     wrong = {"a": p, "b": np.where(p == p.max(), 1.0 - y, p)}
     with pytest.raises(ValueError, match=r"log loss of predictions\['b'\] is infinite"):
         ScoreDecompositionDisplay.from_predictions(y, wrong, score="log_loss")
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    y = np.arange(60) % 3
+    P, y = np.random.default_rng(0).dirichlet(np.ones(3), 60), np.arange(60) % 3
     found = ScoreDecompositionDisplay.from_predictions(y, P).decompositions[None]
     assert found.miscalibration == pytest.approx(metrics.calibration_loss(y, P))
     two = {"a": P, "b": P[:, ::-1]}
@@ -352,19 +336,18 @@ def test_large_differences_at_high_thresholds_leave_the_others_visible(data):
 
 def test_bands_of_many_models_are_not_drawn(data):
     y, p, _ = data
-    few = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(3)})
-    many = MurphyDisplay.from_predictions(y, {str(k): p ** (1 + k) for k in range(4)})
+    few, many = (MurphyDisplay.from_predictions(y, {str(k): p**k for k in range(1, n)}) for n in (4, 5))
     assert len(few.bands_) == len(few.ax_.collections) == 3
     assert not many.bands_
     assert not many.ax_.collections
-    words = [text.get_text() for text in few.ax_.get_legend().get_texts()]
-    assert words == ["0", "1", "2", "95% confidence band (pointwise)"]
-    legend = many.ax_.get_legend()
-    assert legend.get_title().get_text() == "Bands are drawn for at most 3 curves"
-    assert [text.get_text() for text in legend.get_texts()] == ["0", "1", "2", "3"]
-    legend = DecisionCurveDisplay.from_predictions(y, p).ax_.get_legend()
-    words = [text.get_text() for text in legend.get_texts()]
-    assert words == ["net benefit", "treat all", "treat none", "95% confidence band (pointwise)"]
+    assert many.ax_.get_legend().get_title().get_text() == "Bands are drawn for at most 3 curves"
+    band = "95% confidence band (pointwise)"
+    for display, expected in (
+        (few, ["1", "2", "3", band]),
+        (many, ["1", "2", "3", "4"]),
+        (DecisionCurveDisplay.from_predictions(y, p), ["net benefit", "treat all", "treat none", band]),
+    ):
+        assert legend_texts(display) == expected
 
 
 def test_the_table_of_decision_curve_analysis():
@@ -373,9 +356,8 @@ def test_the_table_of_decision_curve_analysis():
     y = np.repeat([1, 0], [105, 645])
     model = np.concatenate([np.arange(105) < 72, np.arange(645) < 72]) * 0.5
     given = {"thresholds": [0.0, 0.25], "n_resamples": 39}
-    frame = DecisionCurveDisplay.from_predictions(
-        y, {"model": model, "all": np.ones(750)}, **given
-    ).to_frame()
+    models = {"model": model, "all": np.ones(750)}
+    frame = DecisionCurveDisplay.from_predictions(y, models, **given).to_frame()
     assert frame["model"].tolist() == ["model", "model", "all", "all"]
     first, row = frame.iloc[0], frame.iloc[1]
     assert np.isnan(first.interventions_avoided)
@@ -385,7 +367,6 @@ def test_the_table_of_decision_curve_analysis():
     # 573 others are not treated; each of 33 missed cancers is worth three of them
     assert row.interventions_avoided == pytest.approx((573 - 3 * 33) / 750)
     assert frame.interventions_avoided[3] == pytest.approx(0.0)
-    models = {"model": model, "all": np.ones(750)}
     difference = DecisionCurveDisplay.from_predictions(y, models, reference="all", **given).to_frame().iloc[1]
     assert difference.net_benefit == pytest.approx(0.064 + 0.1466667)
     assert difference.interventions_avoided == pytest.approx(row.interventions_avoided)

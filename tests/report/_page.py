@@ -18,9 +18,7 @@ class Checker(HTMLParser):
         self.tags.append(tag)
         self.ids += [attributes["id"]] if "id" in attributes else []
         self.loads += [attributes[name] for name in ("src", "href", "xlink:href") if name in attributes]
-        self.references += re.findall(
-            r"url\(#([^)]*)\)", " ".join(str(value) for value in attributes.values())
-        )
+        self.references += re.findall(r"url\(#([^)]*)\)", " ".join(map(str, attributes.values())))
         assert not [name for name in attributes if name.startswith("on")]
         if tag not in VOID:
             self.open.append(tag)
@@ -42,8 +40,7 @@ def checked(html):
     checker = Checker()
     checker.feed(html)
     checker.close()
-    assert checker.open == []
-    assert len(set(checker.ids)) == len(checker.ids)
+    assert (checker.open, len(set(checker.ids))) == ([], len(checker.ids))
     known = {f"#{name}" for name in checker.ids}
     assert set(checker.loads) <= known
     assert {f"#{name}" for name in checker.references} <= known

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._numbers import ERRORS
+from tests._every import short_report
 from tests._samples import simulated, simulated_classes
 
 EVIL = '<script>alert("x")</script>&"\'\n\x1b[31m\0\ud800'
@@ -64,11 +64,9 @@ def many_classes():
     labels = [f"class {k:02} with a name that is rather long, as names of classes are" for k in range(25)]
     extreme = p**3
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
         patch.setattr("sklearn_calib.report._numbers._MOST_INTERVALS", 2)
-        return calibration_report(
-            np.array(labels)[y], extreme / extreme.sum(axis=1, keepdims=True), labels=labels, n_resamples=20
-        )
+        p = extreme / extreme.sum(axis=1, keepdims=True)
+        return short_report(np.array(labels)[y], p, labels=labels)
 
 
 @pytest.fixture(scope="session")

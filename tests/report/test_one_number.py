@@ -10,25 +10,19 @@ from sklearn_calib.inference import compare_models, confidence_interval
 from sklearn_calib.metrics import calibration_summary
 from sklearn_calib.plot import ReliabilityDisplay
 from sklearn_calib.report import CalibrationRequirements, calibration_report
+from tests._samples import simulated
 from tests._tiers import thorough
 
 LINES = ("slope", "intercept", "observed_over_expected")
 # Names in the report of metrics.
 METRICS = {
-    "smooth_ece": "smooth_ece",
-    "cutoff_calibration_error": "cutoff",
-    "expected_calibration_error": "ece",
-    "integrated_calibration_index": "ici",
-    "calibration_loss": "brier_miscalibration",
-    "brier_score": "brier",
-    "log_loss": "log_loss",
-    "roc_auc": None,
-}
+    "smooth_ece": "smooth_ece", "cutoff_calibration_error": "cutoff", "expected_calibration_error": "ece",
+    "integrated_calibration_index": "ici", "calibration_loss": "brier_miscalibration",
+    "brier_score": "brier", "log_loss": "log_loss", "roc_auc": None,
+}  # fmt: skip
 METHODS = {"brier_score": "normal", "log_loss": "normal", "roc_auc": "bootstrap"}
 FEW = {"n_resamples": 20, "random_state": 3}
-SOME = pytest.mark.parametrize(
-    "kind", ["unweighted", "clusters", thorough("frequency"), thorough("sampling")]
-)
+SOME = pytest.mark.parametrize("kind", ["unweighted", "clusters", *map(thorough, ("frequency", "sampling"))])
 
 
 def given(kind, n=60):
@@ -56,8 +50,7 @@ def numbers(found):
 @pytest.mark.parametrize("kind", ["unweighted", *map(thorough, ("clusters", "frequency", "sampling"))])
 def test_slope_intercept_and_ratio(kind):
     y, p, arguments = given(kind)
-    summary = calibration_summary(y, p, confidence=0.9, **arguments)
-    report = report_of(kind)
+    summary, report = calibration_summary(y, p, confidence=0.9, **arguments), report_of(kind)
     # of the interval with confidence 1 - 2 alpha
     limits = {name: [-5.0, 5.0] for name in LINES}
     checked = CalibrationRequirements(limits, alpha=0.05).check(y, p, **FEW, **arguments)
@@ -119,9 +112,7 @@ def test_models_of_a_comparison(kind, metric):
 
 def test_many_distinct_predictions():
     """Both doors pool neighbors in the same way."""
-    rng = np.random.default_rng(0)
-    p = rng.random(5000)
-    y = (rng.random(5000) < p**1.1).astype(int)
+    y, p = simulated(5000, truth=1.1)
     given = {"metric": "cutoff_calibration_error", "confidence": 0.9}
     found = confidence_interval(y, p, **given, **FEW)
     (checked,) = CalibrationRequirements({"cutoff_calibration_error": 0.1}).check(y, p, **FEW).results

@@ -26,8 +26,8 @@ from sklearn_calib.inference import (
 )
 from sklearn_calib.inference._data_checks import contradiction_pvalue, largest_rounded
 from sklearn_calib.report import CalibrationReport, calibration_report
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import segment_words
+from tests._every import short_report
 from tests._optional import pandas as pd
 from tests._references import holm
 from tests._samples import simulated, simulated_classes
@@ -110,15 +110,10 @@ def test_normal_ranges_of_perfect_predictions_agree_with_draws(forecast):
 
 def test_tests_are_those_of_the_subpackage(forecast, report):
     found = {line.name: line.result.pvalue for line in report.tests}
+    expected = {"combined test": CombinedTest, "T-Cal": TCal, "cutoff test": CutoffTest, "Cox test": CoxTest}
+    expected["Spiegelhalter's z"] = SpiegelhalterTest
     draws = {"n_resamples": 199, "random_state": 3}
-    expected = {
-        "combined test": CombinedTest(**draws),
-        "T-Cal": TCal(**draws),
-        "cutoff test": CutoffTest(**draws),
-        "Cox test": CoxTest(**draws),
-        "Spiegelhalter's z": SpiegelhalterTest(**draws),
-    }
-    assert found == {name: test.test(*forecast).pvalue for name, test in expected.items()}
+    assert found == {name: test(**draws).test(*forecast).pvalue for name, test in expected.items()}
     # two families of tests, because the report has groups
     assert report.pvalue == min(1.0, 2 * found["combined test"])
     assert np.isnan(report.tests[0].adjusted)
@@ -128,9 +123,7 @@ def test_tests_are_those_of_the_subpackage(forecast, report):
 
 
 def test_which_tests_are_made(one_measure):
-    rng = np.random.default_rng(0)
-    p = rng.choice([0.2, 0.5, 0.7], 300)
-    y = (rng.random(300) < p).astype(int)
+    y, p = simulated(300, "choice", [0.2, 0.5, 0.7])
     report = calibration_report(y, p, n_resamples=20)
     assert report.tests[-1].result.pvalue == BinomialTest().test(y, p).pvalue
     assert any("3 distinct predictions" in text for text in report.warnings)
@@ -208,8 +201,7 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
         ("brier_multiclass", np.mean(np.sum((p - np.eye(3)[y]) ** 2, axis=1)), "multiclass"),
     ):
         line = report.metric(key)
-        assert line.estimate == pytest.approx(value, rel=1e-9)
-        assert line.reduction == reduction
+        assert (line.estimate, line.reduction) == (pytest.approx(value, rel=1e-9), reduction)
     assert {test.reduction for test in report.tests} == {"confidence", "joint"}
     text = str(report)
     for reduction in ("confidence: ", "classwise: ", "multiclass: "):
@@ -228,9 +220,8 @@ def test_multiclass_numbers_say_their_reduction(multiclass, multiclass_report):
 
 
 @pytest.mark.thorough
-def test_large_samples_of_classes_are_simulated_less_often(
-    multiclass, one_measure, no_class_intervals, monkeypatch
-):
+@pytest.mark.usefixtures("one_measure", "no_class_intervals")
+def test_large_samples_of_classes_are_simulated_less_often(multiclass, monkeypatch):
     monkeypatch.setattr("sklearn_calib.report._numbers._MOST_OUTCOMES", 250 * 300)
     y, p = multiclass
     report = calibration_report(y[:100], p[:100], n_resamples=80)
@@ -268,15 +259,11 @@ def test_groups(forecast, groups, report, one_measure):
 @pytest.fixture(scope="module")
 def segmented():
     """Predictions that are too low in one segment, calibrated on average, and the report."""
-    rng = np.random.default_rng(0)
-    n = 1500
+    rng, n = np.random.default_rng(0), 1500
     X = {"age": rng.integers(18, 80, n), "region": rng.choice(["north", "south"], n), "nothing": [None] * n}
-    p = rng.uniform(0.1, 0.5, n).round(2)
-    off = (X["age"] <= 31) & (X["region"] == "south")
+    p, off = rng.uniform(0.1, 0.5, n).round(2), (X["age"] <= 31) & (X["region"] == "south")
     y = (rng.random(n) < p + np.where(off, 0.35, -0.04)).astype(int)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        return X, y, p, calibration_report(y, p, features=X, n_resamples=20, random_state=3)
+    return X, y, p, short_report(y, p, features=X, random_state=3)
 
 
 SEGMENT = "age <= 31 and region = south"
@@ -426,16 +413,11 @@ def test_from_estimator(one_measure, no_class_intervals, labeled):
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("y", "p"),
-    [
-        ([0, 1], [0.3, 0.6]),
-        (np.ones(40, dtype=int), np.linspace(0.1, 0.9, 40)),
-        (np.zeros(40, dtype=int), np.full(40, 0.2)),
-        ([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]),
-        ([1, 0, 0, 1, 1], [0.0, 1.0, 0.5, 0.5, 1.0]),
-        (np.arange(60) % 2, np.full(60, 0.5)),
-    ],
+    [([0, 1], [0.3, 0.6]), ([1] * 40, np.linspace(0.1, 0.9, 40)), ([0] * 40, [0.2] * 40),
+     ([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]), ([1, 0, 0, 1, 1], [0.0, 1.0, 0.5, 0.5, 1.0]),
+     (np.arange(60) % 2, [0.5] * 60)],
     ids=["two rows", "only events", "no event", "certain and right", "impossible", "constant"],
-)
+)  # fmt: skip
 def test_odd_samples_are_reported(y, p):
     report = calibration_report(y, p, n_resamples=20)
     text, page = str(report), report.to_html()
@@ -446,8 +428,7 @@ def test_odd_samples_are_reported(y, p):
 
 
 def test_contradicted_predictions_of_0_and_1(one_measure):
-    y = np.r_[np.arange(300) % 2, 1, 0, 0]
-    p = np.r_[np.full(300, 0.5), 0.0, 0.0, 0.0]
+    y, p = np.r_[np.arange(300) % 2, 1, 0, 0], np.r_[np.full(300, 0.5), 0.0, 0.0, 0.0]
     report = calibration_report(y, p, n_resamples=20)
     assert (report.n_impossible, report.n_certain) == (1.0, 3.0)
     assert report.pvalue == report.tests[0].result.pvalue > 0.5
@@ -479,21 +460,17 @@ def test_contradicted_predictions_of_0_and_1(one_measure):
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype", "rounding"),
+    ("values", "rounding"),
     [
-        ([0, 0.01, 0.02, 0.05, 0.3], float, 0.005),
-        ([0, 0.01, 0.02, 0.05, 0.3], np.float32, 0.005),
-        ([0.05, 0.3, 0.45, 1], float, 0.025),
-        ([0, 1 / 300, 0.5], float, 1 / 600),
-        # not rounded, or steps too wide to call this rounding
-        ([0, 0.013579246, 0.3], float, 1 / 5000),
-        ([0, 0.25, 1], float, 1 / 5000),
-        # finer than 1 / n
-        ([0, 0.0001, 0.3], float, 1 / 5000),
+        *(([0, 0.01, 0.02, 0.05, 0.3], 0.005), ([0.05, 0.3, 0.45, 1], 0.025), ([0, 1 / 300, 0.5], 1 / 600)),
+        # not rounded; steps too wide to call this rounding; finer than 1 / n
+        *(([0, 0.013579246, 0.3], 1 / 5000), ([0, 0.25, 1], 1 / 5000), ([0, 0.0001, 0.3], 1 / 5000)),
     ],
 )
-def test_the_step_of_rounded_predictions(values, dtype, rounding):
-    assert largest_rounded(np.array(values, dtype=dtype).astype(float), 2500) == pytest.approx(rounding)
+def test_the_step_of_rounded_predictions(values, rounding):
+    for dtype in (np.float64, np.float32):
+        p = np.array(values, dtype=dtype).astype(float)
+        assert largest_rounded(p, 2500) == pytest.approx(rounding)
 
 
 @pytest.mark.parametrize(("n", "step"), [(20_000, 0.01), (2000, 0.05)])
@@ -518,20 +495,17 @@ def test_progress_is_announced(forecast, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_bar_needs_tqdm(forecast, monkeypatch, one_measure):
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    y, p = forecast[0][:50], forecast[1][:50]
-    with pytest.raises(ImportError, match=r"sklearn-calib\[report\]"):
-        calibration_report(y, p, n_resamples=20, progress=True)
-    calibration_report(y, p, n_resamples=20)
-
-
-def test_a_bar_is_drawn_on_stderr(forecast, capsys, one_measure):
+def test_a_bar_is_drawn_on_stderr_and_needs_tqdm(forecast, capsys, monkeypatch, one_measure):
     pytest.importorskip("tqdm")
-    calibration_report(forecast[0][:50], forecast[1][:50], n_resamples=20, progress=True)
+    given = {"y_true": forecast[0][:50], "y_proba": forecast[1][:50], "n_resamples": 20, "progress": True}
+    calibration_report(**given)
     out, err = capsys.readouterr()
     assert out == ""
     assert "tests of calibration" in err
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(ImportError, match=r"sklearn-calib\[report\]"):
+        calibration_report(**given)
+    calibration_report(**given | {"progress": False})
 
 
 def test_bad_input():
@@ -599,8 +573,7 @@ def test_sampling_weights(one_measure):
 @pytest.mark.parametrize("n_classes", [2, thorough(3)])
 def test_weights_by_class_correct_the_probabilities(n_classes, one_measure, no_class_intervals):
     """The report is that of the sampled classes of a calibrated population, with corrected probabilities."""
-    rng = np.random.default_rng(0)
-    weight = np.array([8.0, 1.0, 1.0])[:n_classes]
+    rng, weight = np.random.default_rng(0), np.array([8.0, 1.0, 1.0])[:n_classes]
     p = rng.dirichlet([8.0, 1.0, 1.0][:n_classes], 2000).clip(0.005)
     p[:, 0] = 1 - p[:, 1:].sum(axis=1)
     y = (p.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
@@ -648,9 +621,8 @@ def test_calibrated_predictions_are_rarely_called_miscalibrated(kind, one_measur
             y = (rng.random(400) < p + np.where(w > 1.0, 0.1, -0.4) * p * (1 - p)).astype(int)
         elif kind == "weights by class":
             kept = (y == 1) | (rng.random(400) < 0.3)
-            y, p, groups, given["sample_weight"] = (
-                x[kept] for x in (y, p, groups, np.where(y, 1.0, 1 / 0.3))
-            )
+            given["sample_weight"] = np.where(y, 1.0, 1 / 0.3)[kept]
+            y, p, groups = y[kept], p[kept], groups[kept]
         report = calibration_report(y, p, groups=groups, n_resamples=20, **given)
         counts += report.miscalibrated, bool(report.regions), report.groups_pvalue <= 0.05
     assert counts.max() <= binom.ppf(0.999, repetitions, 0.05)

@@ -10,8 +10,8 @@ from sklearn_calib._validation import BinarySample, check_binary
 from sklearn_calib.inference import CombinedTest, CutoffTest
 from sklearn_calib.inference._data_checks import serial_dependence
 from sklearn_calib.report import calibration_report
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._words import warnings
+from tests._every import short_report
 from tests._tiers import thorough
 
 pytestmark = pytest.mark.usefixtures("one_measure")
@@ -19,8 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_measure")
 
 def dependent(seed, n_clusters=40, size=15, rho=0.3):
     """Calibrated predictions whose outcomes depend on each other within clusters."""
-    rng = np.random.default_rng(seed)
-    clusters = np.repeat(np.arange(n_clusters), size)
+    rng, clusters = np.random.default_rng(seed), np.repeat(np.arange(n_clusters), size)
     p = rng.beta(2, 3, clusters.size).round(3).clip(0.001, 0.999)
     effect = np.sqrt(rho) * rng.normal(size=n_clusters)[clusters]
     y = (effect + np.sqrt(1 - rho) * rng.normal(size=p.size) < norm.ppf(p)).astype(int)
@@ -32,12 +31,6 @@ def data():
     return dependent(0)
 
 
-def short_report(*data, **given):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        return calibration_report(*data, n_resamples=20, **given)
-
-
 @pytest.fixture(scope="module")
 def clustered(data):
     y, p, clusters = data
@@ -46,7 +39,6 @@ def clustered(data):
 
 @pytest.fixture(scope="module")
 def alone(data):
-    """The report without clusters."""
     return short_report(*data[:2])
 
 

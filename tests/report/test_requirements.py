@@ -1,6 +1,7 @@
 """Requirements on calibration: judged by equivalence, and written for machines and for people."""
 
 import re
+from itertools import product
 from xml.etree import ElementTree
 
 import numpy as np
@@ -33,9 +34,8 @@ def judged(limits, y, p, **given):
 def test_lines_are_judged_by_their_interval(name, sample):
     found = getattr(calibration_summary(*sample, confidence=0.9), name)
     lower, upper, e = found.lower, found.upper, 1e-6
-    cases = {
-        (lower - e, upper + e): "pass",
-        (lower + e, upper + 1): "undecided",
+    cases = {(lower - e, upper + e): "pass", (lower + e, upper + 1): "undecided"}
+    cases |= {
         (lower - 1, upper - e): "undecided",
         (upper + e, upper + 1): "fail",
         (lower - 1, lower - e): "fail",
@@ -77,10 +77,9 @@ def test_requirements_of_several_labels():
     given = {"groups": np.arange(200) % 2, "n_resamples": 20, "random_state": 1}
     limits = {"slope": [0.9, 1.1], "segment_difference": 0.1, "certificate": 0.05}
     single = [judged(limits, y[:, k], p[:, k], **given) for k in range(2)]
-    found = judged({"smooth_ece": 0.01} | limits, y, [np.column_stack([1 - q, q]) for q in p.T], **given)
-    assert [str(each) for each in found] == [
-        str(e) for e in judged({"smooth_ece": 0.01} | limits, y, p, **given)
-    ]
+    limits = {"smooth_ece": 0.01} | limits
+    found = judged(limits, y, [np.column_stack([1 - q, q]) for q in p.T], **given)
+    assert list(map(str, found)) == list(map(str, judged(limits, y, p, **given)))
     for rows, alone in (((1, 3, 4, 7), single[0]), ((2, 5, 6, 8), single[1])):
         for row, one in zip(rows, alone, strict=True):
             same = ("name", "estimate", "upper", "outcome")
@@ -154,8 +153,7 @@ def test_extrapolated_size_by_hand():
     # 20 of 100 at prediction .3: a difference of -.1
     y, p = np.repeat([1, 0], [200, 800]), np.full(1000, 0.3)
     (first,) = judged({"segment_difference": 0.105}, y, p, groups=np.zeros(1000))
-    assert first.outcome == "undecided"
-    assert first.estimate == pytest.approx(-0.1)
+    assert (first.outcome, first.estimate) == ("undecided", pytest.approx(-0.1))
     assert first.n_needed == np.ceil(1000 * ((first.estimate - first.lower) / (0.105 + first.estimate)) ** 2)
     (second,) = judged({"segment_difference": 0.095}, y, p, groups=np.zeros(1000))
     ratio = (second.upper - second.estimate) / (-0.095 - second.estimate)
@@ -319,12 +317,13 @@ def test_text_markdown_and_junit(sample):
         lines = (RequirementResult("slope", "slope", each, 1, 0, 2, 9, 20) for each in outcomes)
         return RequirementsResult(tuple(lines), 0.05, 9).outcome
 
-    assert result("pass", "pass") == "pass"
-    assert result("pass", "undecided") == "undecided"
+    assert (result("pass", "pass"), result("pass", "undecided")) == ("pass", "undecided")
     assert result("undecided", "fail", "pass") == "fail"
 
 
 def test_malformed_requirements():
+    with pytest.raises(ValueError, match="alpha must be less than"):
+        CalibrationRequirements({"slope": [0.9, 1.1]}, alpha=0.5)
     for limits, message in [
         ({}, "one requirement or more"),
         ({"slop": [0.9, 1.1]}, "'slope', 'intercept'"),
@@ -337,8 +336,6 @@ def test_malformed_requirements():
     ]:
         with pytest.raises((ValueError, TypeError), match=message):
             CalibrationRequirements(limits)
-        with pytest.raises(ValueError, match="alpha must be less than"):
-            CalibrationRequirements({"slope": [0.9, 1.1]}, alpha=0.5)
 
 
 def test_segments_need_groups_of_the_size(sample):
@@ -350,8 +347,7 @@ def test_segments_need_groups_of_the_size(sample):
 
 
 def test_dict_and_file_agree(tmp_path):
-    path = tmp_path / "r.toml"
-    segments = "[segment_difference]\nlimit = 0.1\nmin_samples = 50\n"
+    path, segments = tmp_path / "r.toml", "[segment_difference]\nlimit = 0.1\nmin_samples = 50\n"
     path.write_text(f"alpha = 0.1\nslope = [0.9, 1]\nsmooth_ece = 0.03\n{segments}", encoding="utf-8")
     limits = {"slope": [0.9, 1], "smooth_ece": 0.03, "segment_difference": {"limit": 0.1, "min_samples": 50}}
     assert CalibrationRequirements.from_toml(path) == CalibrationRequirements(limits, alpha=0.1)
@@ -391,8 +387,7 @@ class TestCommand:
         assert self.run(requirements) == status
         out, err = capsys.readouterr()
         assert out.startswith("calibration requirements: ")
-        assert err == ""
-        assert self.run(requirements, "--undecided", "skipped") == skipped
+        assert (err, self.run(requirements, "--undecided", "skipped")) == ("", skipped)
 
     def test_files_are_written(self, sample, capsys):
         xml, table = self.folder / "o.xml", self.folder / "o.md"
@@ -400,9 +395,8 @@ class TestCommand:
         options = ["--group", "g", "--junit", xml, "--markdown", table, "--n-resamples", "20", "--seed", "5"]
         assert self.run(requirements, *options) == 0
         limits = {"segment_difference": {"limit": 0.1, "min_samples": 500}, "smooth_ece": 0.2}
-        expected = CalibrationRequirements(limits).check(
-            *sample, groups=np.arange(1500) % 2, n_resamples=20, random_state=5
-        )
+        given = {"groups": np.arange(1500) % 2, "n_resamples": 20, "random_state": 5}
+        expected = CalibrationRequirements(limits).check(*sample, **given)
         assert capsys.readouterr().out == f"{expected}\n"
         assert xml.read_text(encoding="utf-8") == expected.to_junit()
         assert table.read_text(encoding="utf-8") == expected.to_markdown()
@@ -456,30 +450,15 @@ CURVES = {
     "flat": lambda p: expit(0.7 * logit(p)),
     "wave": lambda p: np.clip(p + 0.08 * np.sin(4 * np.pi * p), 0, 1),
 }
+LINES = [("slope", [0.4, 1.15], "slope 1.15"), ("slope", [0.85, 1.9], "slope 0.85")]
+LINES += [("intercept", [-0.9, 0.3], "intercept 0.3"), ("intercept", [-0.3, 0.9], "intercept -0.3")]
+RATIOS = [("observed_over_expected", [0.8, 3.0], "fewer"), ("observed_over_expected", [0.3, 1.25], "more")]
+ERRORS = product(("smooth_ece", "cutoff_calibration_error", "certificate"), [None], ("shift", "flat", "wave"))
 #: A requirement, its limits of which one is the truth, the true curve, predictions, their number and runs.
 EDGES = [
-    *(
-        (name, limits, curve, quantiles, n, 400)
-        for name, limits, curve in (
-            ("slope", [0.4, 1.15], "slope 1.15"),
-            ("slope", [0.85, 1.9], "slope 0.85"),
-            ("intercept", [-0.9, 0.3], "intercept 0.3"),
-            ("intercept", [-0.3, 0.9], "intercept -0.3"),
-        )
-        for quantiles in ("uniform", "logit-normal")
-        for n in (300, 2000)
-    ),
-    *(
-        ("observed_over_expected", limits, curve, quantiles, 2000, 400)
-        for limits, curve in (([0.8, 3.0], "fewer"), ([0.3, 1.25], "more"))
-        for quantiles in ("common", "rare")
-    ),
-    *(
-        (name, None, curve, quantiles, 1000, 100)
-        for name in ("smooth_ece", "cutoff_calibration_error", "certificate")
-        for curve in ("shift", "flat", "wave")
-        for quantiles in ("uniform", "logit-normal")
-    ),
+    *((*line, kind, n, 400) for line, kind, n in product(LINES, ("uniform", "logit-normal"), (300, 2000))),
+    *((*ratio, kind, 2000, 400) for ratio, kind in product(RATIOS, ("common", "rare"))),
+    *((*error, kind, 1000, 100) for error, kind in product(ERRORS, ("uniform", "logit-normal"))),
 ]
 
 
@@ -526,14 +505,12 @@ def test_sampling_weights(sample):
     w = np.random.default_rng(0).lognormal(size=1500)
     limits = {"slope": [0.8, 1.2], "certificate": 0.05, "smooth_ece": 0.05, "segment_difference": 0.1}
     given = {"groups": np.where(np.arange(1500) % 2, "a", "b"), "n_resamples": 20}
-    found, again = (
-        CalibrationRequirements(limits).check(y, p, sample_weight=scale * w, **given) for scale in (1, 4)
-    )
+    wanted = CalibrationRequirements(limits)
+    found, again = (wanted.check(y, p, sample_weight=scale * w, **given) for scale in (1, 4))
     assert str(found) == str(again)
     assert [each.n_samples for each in found.results] == [1500] * 3 + [750] * 2
     assert found.results[1].upper > found.results[1].estimate
-    assert found.weights == "sampling"
-    assert found.n_effective == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert (found.weights, found.n_effective) == ("sampling", pytest.approx(w.sum() ** 2 / (w @ w)))
     assert f"effective number of samples {found.n_effective:,.0f})" in str(found)
     # wider than of as many samples without weights, by the effective number
     alone = judged(limits, y, p, **given)

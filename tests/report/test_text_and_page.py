@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from sklearn_calib._validation import check_binary
-from sklearn_calib.report import calibration_report
 from sklearn_calib.report._figures import _points
-from sklearn_calib.report._numbers import ERRORS
 from sklearn_calib.report._page import _templates
 from sklearn_calib.report._words import one_line
+from tests._every import short_report
 from tests._samples import simulated
 from tests.report._page import checked
 
@@ -107,8 +106,7 @@ def test_dict_is_json(report, many_classes):
         assert back["metrics"]["smooth_ece"]["estimate"] == each.metric("smooth_ece").estimate
         assert [test["name"] for test in back["tests"]] == [test.name for test in each.tests]
         assert back["verdict"]["level"] in ("off", "slight", "fine", "open")
-        assert back["findings"] == list(each.findings)
-        assert len(back["classes"]) == len(each.classes)
+        assert (back["findings"], len(back["classes"])) == (list(each.findings), len(each.classes))
 
 
 def test_without_jinja2_the_page_is_refused_and_a_notebook_shows_text(report, monkeypatch):
@@ -130,9 +128,7 @@ def labeled(tmp_path_factory):
     before, figures = dict(mpl.rcParams), plt.get_fignums()
     y, p = simulated(200, "uniform", 0.1, 0.9, digits=2)
     labels, w = np.array(["$A$", "$\\frac{1}$ <z>"])[y], np.where(y, 1.0, 3.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sklearn_calib.report._numbers.ERRORS", ERRORS[:1])
-        found = calibration_report(labels, p, pos_label="$\\frac{1}$ <z>", sample_weight=w, n_resamples=20)
+    found = short_report(labels, p, pos_label="$\\frac{1}$ <z>", sample_weight=w)
     path = tmp_path_factory.mktemp("page") / "report.html"
     page = found.to_html(path, title="Häuser")
     assert path.read_text(encoding="utf-8") == page
