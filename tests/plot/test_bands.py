@@ -115,14 +115,16 @@ def test_departures_are_where_the_diagonal_leaves():
     assert str(band) == words
 
 
-@pytest.mark.parametrize(("curve", "size"), [("smooth", None), ("kernel", 10), thorough("smooth", 10)])
-def test_bootstrap_band_is_that_of_resampled_rows(curve, size):
+@pytest.mark.parametrize(
+    ("curve", "size", "n_rows"), [("smooth", None, 1000), ("kernel", 10, 1000), thorough("smooth", 10, 2000)]
+)
+def test_bootstrap_band_is_that_of_resampled_rows(curve, size, n_rows):
     """Resample rows, or whole clusters, in a loop; fit the curve of each sample; quantiles."""
     rng = np.random.default_rng(2)
-    effect = rng.uniform(-0.4, 0.4, 100).repeat(10) * (size is not None)
-    p = rng.uniform(0.02, 0.98, 1000)
-    y = (rng.random(1000) < np.clip(p + effect, 0, 1)).astype(int)
-    code = np.arange(1000) // (size or 1)
+    effect = rng.uniform(-0.4, 0.4, n_rows // 10).repeat(10) * (size is not None)
+    p = rng.uniform(0.02, 0.98, n_rows)
+    y = (rng.random(n_rows) < np.clip(p + effect, 0, 1)).astype(int)
+    code = np.arange(n_rows) // (size or 1)
     sample = check_binary(y, p, clusters=None if size is None else code)
     band = reliability_curve(sample, curve, band="bootstrap", confidence=0.9).band
     n, curves, at = code[-1] + 1, [], np.linspace(0.05, 0.95, 19)
