@@ -166,10 +166,10 @@ def get_scorer_names() -> list[str]:
 
     Notes
     -----
-    "neg_" with the name of a metric is its negative. "neg_maximum_calibration_error" and
+    ``neg_`` with the name of a metric is its negative. "neg_maximum_calibration_error" and
     "neg_quantile_calibration_error" are those of the binned error with ``norm="max"`` and
     ``strategy="quantile"``, "neg_maximum_decision_risk_gap" that of the gap with ``threshold="max"``.
-    "pvalue_" with the name of a test is its p-value. "net_benefit" has the threshold 0.5.
+    ``pvalue_`` with the name of a test is its p-value. "net_benefit" has the threshold 0.5.
 
     Examples
     --------
