@@ -64,12 +64,13 @@ def test_spark_gives_the_sketch_of_all_rows(tmp_path):
     if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
         pytest.skip("Spark needs pyspark and Java")
     saved, other = tmp_path / "tree.json", tmp_path / "driver.json"
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SESSION, lines(), str(saved), str(other)],
-        check=True,
         capture_output=True,
+        text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
     )
+    assert done.returncode == 0, done.stderr
     expected = CalibrationSketch().update(*table())
     assert CalibrationSketch.load(saved) == CalibrationSketch.load(other) == expected
