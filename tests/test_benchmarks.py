@@ -58,7 +58,7 @@ def test_peers_of_scikit_learn(scripts):
         np.testing.assert_allclose(module.PEERS["IsotonicCalibrator"][name](data)(), ours, atol=1e-12)
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_calls_have_a_limit(scripts):
     compare = scripts("compare_peers")
     # of the processes that measure, the first ends by its limit and the second does not
@@ -83,7 +83,7 @@ def test_memory_at_the_peak(scripts):
     assert 15 << 20 < memory.bytes < 40 << 20
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_table(scripts, tmp_path):
     tables = scripts("_speed_table")
     run = tables.Run("a machine", "X", 10.0)

@@ -88,7 +88,7 @@ def test_import_is_light():
     assert not loaded & {"sklearn.svm", "sklearn.linear_model", "sklearn.ensemble", "sklearn.calibration"}
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_no_module_needs_what_is_heavy():
     asked, loaded = watched_import(EVERY_ROOM)
     theirs, _ = watched_import("import sklearn.metrics, sklearn.model_selection, sklearn.pipeline")

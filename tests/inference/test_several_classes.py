@@ -7,6 +7,7 @@ from scipy.stats import binom
 from sklearn_calib import inference
 from sklearn_calib._core._null import SharedLabels
 from sklearn_calib.metrics import expected_calibration_error
+from tests._tiers import thorough, weekly
 
 TESTS = [
     inference.TCal(reduction="joint", n_resamples=99), inference.CutoffTest(n_resamples=99),
@@ -184,8 +185,7 @@ def test_labels_have_no_confidence():
     assert inference.CutoffTest().test(y, p).pvalue == 0.0
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["classes", "weights", "clusters", "labels"])
+@pytest.mark.parametrize("kind", [*map(thorough, ("classes", "weights", "labels")), weekly("clusters")])
 def test_level(kind):
     n_runs, found, rng = 80 if kind == "clusters" else 120, 0, np.random.default_rng(4)
     given = {"clusters": np.arange(120) // 4} if kind == "clusters" else {}

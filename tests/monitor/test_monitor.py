@@ -327,7 +327,7 @@ def test_evidence_of_dependent_batches_against_a_loop(mode):
         assert made.evidence_ == pytest.approx(wealth)
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_dependent_batches_raise_no_false_alarms():
     """Independent bets on dependent batches raise false alarms; those of dependent batches do not."""
     alarms, repetitions = {}, {False: 15, True: 40}

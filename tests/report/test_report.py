@@ -90,7 +90,7 @@ def test_parts_of_scores(score, forecast, report):
         assert report.metric("brier_uncertainty").estimate == pytest.approx(parts.uncertainty)
 
 
-@pytest.mark.thorough
+@pytest.mark.weekly
 def test_normal_ranges_of_perfect_predictions_agree_with_draws(forecast):
     p, rng, drawn = forecast[1], np.random.default_rng(5), []
     for _ in range(300):

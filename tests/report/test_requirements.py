@@ -16,7 +16,7 @@ from sklearn_calib.report import CalibrationRequirements, RequirementResult, Req
 from tests._optional import pandas as pd
 from tests._program import main
 from tests._samples import simulated, simulated_classes
-from tests._tiers import thorough
+from tests._tiers import thorough, weekly
 
 EVIL = 'a|b <c> & "d"\n\x00\ud800 \' `e`'
 
@@ -206,7 +206,7 @@ OF_EQUAL = {
 
 
 @pytest.mark.parametrize("name", OF_EQUAL)
-@pytest.mark.parametrize("n", [1, 3, thorough(10), thorough(40)])
+@pytest.mark.parametrize("n", [1, 3, thorough(10), weekly(40)])
 def test_a_violated_limit_passes_rarely(name, n):
     """Every number of events, with its probability, where the value is just beyond a limit."""
     for p, q in ((0.03, 0.1), (0.03, 0.8), (0.6, 0.3)):
