@@ -49,7 +49,7 @@ def test_val_prob_of_the_wrong_order():
 
 
 def test_statistics_of_the_logistic_recalibration():
-    """Nagelkerke's R2 and the likelihood ratio of ``lrm.fit``, from which D and Q of CalibrationCurves follow."""
+    """R2 of Nagelkerke and the likelihood ratio of ``lrm.fit``, for D and Q of CalibrationCurves."""
     s, n, ratio, of_predictions = calibration_summary(Y, P), 200, 18.8515127646, 36.6395329667
     assert s.r2 == pytest.approx(0.120425213084)
     assert s.discrimination_index == pytest.approx((ratio - 1) / n)
@@ -85,17 +85,15 @@ def test_hoslem_of_resource_selection():
 def test_dca_of_dcurves():
     plot = pytest.importorskip("sklearn_calib.plot")
     pytest.importorskip("matplotlib")
-    for prevalence in (None, 0.1):
-        rate = Y.mean() if prevalence is None else prevalence
-        weight = (
-            None if prevalence is None else np.where(Y == 1, rate / Y.mean(), (1 - rate) / (1 - Y.mean()))
-        )
+    events = Y == 1
+    for rate in (events.mean(), 0.1):
+        weight = np.where(events, rate / events.mean(), (1 - rate) / (1 - events.mean()))
         display = plot.DecisionCurveDisplay.from_predictions(
             Y, {"p": P}, sample_weight=weight, thresholds=[0.05, 0.2, 0.5, 0.8]
         )
         table = display.to_frame()
         odds = table["threshold"] / (1 - table["threshold"])
-        true, false = ([(P[Y == k] >= t).mean() for t in table["threshold"]] for k in (1, 0))
+        true, false = ([(P[of] >= t).mean() for t in table["threshold"]] for of in (events, ~events))
         benefit = np.multiply(true, rate) - np.multiply(false, 1 - rate) * odds
         treat_all = rate - (1 - rate) * odds
         np.testing.assert_allclose(table["net_benefit"], benefit, atol=1e-12)
