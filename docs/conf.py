@@ -113,7 +113,7 @@ ALONE = (
     "comparison",
     "evidence",
     "stability",
-    "licences",
+    "licenses",
     "security",
     "architecture",
 )
