@@ -54,8 +54,9 @@ _ANNOTATION = "sklearn_calib.annotation"
 _DRAWN = "_sklearn_calib_curves"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
-# Scales of all histograms of a figure. Axes lower than so many inches have one tick of counts, or none.
-_SCALES, _LOW = ("linear", "log"), (1.7, 1.25)
+# Scales of all histograms of a figure. Axes lower than so many inches have one tick of counts, or none, and
+# those whose ticks would be nearer to each other have one.
+_SCALES, _LOW, _NEAR = ("linear", "log"), (1.7, 1.25), 0.13
 # Most histograms that are drawn as outlines; each of more has its own row.
 _OUTLINES = 3
 # Both axes show the same range, unless that of the curves is so many times as long on the vertical one.
@@ -690,6 +691,12 @@ def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) 
         steps = MaxNLocator(3, integer=highest >= 1.0, steps=[1, 2, 5, 10]).tick_values(0.0, highest)
         ticks = [0.0, max(t for t in steps if t <= highest)]
     inches = ax.get_window_extent().height / ax.figure.figure.dpi
+    if (
+        log
+        and ticks
+        and inches * _HEIGHT * log10(ticks[-1] / ticks[0]) < _NEAR * log10(6.0 * highest / lowest)
+    ):
+        ticks = ticks[-1:]
     histogram.yaxis.set_major_locator(FixedLocator(ticks[sum(inches < low for low in _LOW) :]))
     histogram.minorticks_off()
     histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))
