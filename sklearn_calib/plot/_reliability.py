@@ -120,15 +120,15 @@ class ReliabilityDisplay(DisplayMixin):
 
     Notes
     -----
-    The smooth curve is logit P(y = 1 | p) = logit p + a(p). Lines a are free; changes of slope are penalized
-    at twelve strengths, whose fits are averaged by their marginal likelihood. Where predictions take few
-    values, points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside
-    a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
-    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
-    the mean prediction in bins. "kernel" is the diagram of the authors of smooth ECE [3]_: the kernel
-    regression of the outcomes at its bandwidth, where a prediction is within it, with the density of the
-    predictions as the width of the line, and optionally the sharpness of a score [4]_. It shows smooth ECE as
-    an area, but flattens steep curves.
+    The smooth curve is logit P(y = 1 | p) = logit p + a(p). A straight line a is not penalized; changes of
+    its slope are, at twelve strengths, whose fits are averaged by their marginal likelihood. Where
+    predictions take few values, points with exact intervals are drawn instead, also for many predictions of
+    exactly 0 or 1 beside a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes
+    the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the
+    event frequency against the mean prediction in bins. "kernel" is the diagram of the authors of smooth
+    ECE [3]_: the kernel regression of the outcomes at its bandwidth, where a prediction is within it, with
+    the density of the predictions as the width of the line, and optionally the sharpness of a score [4]_.
+    It shows smooth ECE as an area, but flattens steep curves.
 
     "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
     without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
@@ -139,7 +139,8 @@ class ReliabilityDisplay(DisplayMixin):
     "bootstrap" shows how much the smooth or kernel curve varies; it is not a confidence band for event
     probabilities.
 
-    One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
+    The smallest and the largest 0.05% of the predictions do not determine the axes; the legend says how many
+    are not shown.
     docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights
     change.
 
