@@ -104,7 +104,7 @@ html_title = "sklearn_calib"
 html_static_path = ["_static"]
 html_favicon = html_logo = "_static/logo.svg"
 html_css_files = ["site.css"]
-html_js_files = [("search_text.js", {"defer": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("search_text.js", "breaks.js")]
 html_show_sourcelink = False
 # pages without others below them have nothing to navigate
 ALONE = (
@@ -204,7 +204,7 @@ def cards(found):
 def show_in_site(app, docname, source):
     """Show as part of the site what code-hosting sites show as links: tables, texts, examples, cards."""
     kinds = {
-        r"Table of results\]\((\S+\.md)": "```{include} \\1",
+        r"Table of results\]\((\S+\.md)": "```{include} \\1\n:heading-offset: 2",
         r"Table of results\]\((\S+\.txt)": "```{literalinclude} \\1\n:language: text",
         r"Table of results\]\((\S+\.csv)": "```{csv-table}\n:file: \\1\n:header-rows: 1",
         r"Text of this \w+\]\((\S+)": "```{include} \\1\n:start-line: 1\n:relative-docs: docs/",
