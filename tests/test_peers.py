@@ -154,6 +154,16 @@ def _confidence(relplot, s):
     return relplot.smECE(*confidence), metrics.smooth_ece(s.labels, s.rows, reduction="confidence")
 
 
+def _diagram(relplot, s):
+    """The mean curve of bootstrap samples, and the curve itself."""
+    from sklearn_calib.plot import ReliabilityDisplay
+
+    theirs = relplot.prepare_rel_diagram(s.p, s.y)
+    curve = ReliabilityDisplay.from_predictions(s.y, s.p, curve="kernel", band=None).curve
+    inside = (theirs["mesh"] > curve.predicted[0]) & (theirs["mesh"] < curve.predicted[-1])
+    return theirs["mu"][inside], np.interp(theirs["mesh"][inside], curve.predicted, curve.observed)
+
+
 def _line(probcal, s):
     ours = metrics.calibration_summary(s.y, s.p)
     theirs = probcal.metrics.calibration_slope(s.y, s.p), probcal.metrics.calibration_intercept(s.y, s.p)
@@ -207,6 +217,7 @@ EQUAL = [
     ("relplot", lambda m, s: (m.smECE(s.p, s.y), smooth(s.y, s.p)), 1e-3),
     ("relplot", lambda m, s: (m.smECE_sigma(s.p, s.y, 0.05), smooth(s.y, s.p, bandwidth=0.05)), 1e-3),
     ("relplot", _confidence, 1e-3),
+    ("relplot", _diagram, 0.02),
     ("relplot", lambda m, s: (m.metrics.binnedECE(s.p, s.y, 10), ece(s.y, s.p, n_bins=10)), 1e-12),
     ("relplot", lambda m, s: (m.smECE_sigma(s.p, s.y, 0.2), smooth(s.y, s.p, bandwidth=0.2)), 2e-3),
     ("netcal", _measured("ECE"), 1e-12),
