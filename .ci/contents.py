@@ -10,20 +10,20 @@ NEEDED = ["README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md",
 NEEDED += ["pyproject.toml", "conftest.py", "hatch_build.py"]
 FOLDERS = ["sklearn_calib", "tests", "docs", "examples", "benchmarks", ".ci"]
 DATA = "sklearn_calib/datasets/data/"
-LICENCES = f"licenses/{DATA}LICENSES.md"
+LICENSES = f"licenses/{DATA}LICENSES.md"
 # nothing else may be shipped: a file of data stands in LICENSES.md
 CODE = (".py", "py.typed")
 LARGEST_WHEEL = 700_000
 TEMPLATES = "sklearn_calib/report/templates/"
 
 
-def wheel_faults(names: list[str], licences: str, metadata: str) -> list[str]:
+def wheel_faults(names: list[str], licenses: str, metadata: str) -> list[str]:
     """Return what is wrong with the files of a wheel, and with what it says of itself."""
     inside = [name for name in names if ".dist-info/" not in name]
-    faults = [f"{name} does not belong into the wheel" for name in inside if not allowed(name, licences)]
+    faults = [f"{name} does not belong into the wheel" for name in inside if not allowed(name, licenses)]
     wanted = ["sklearn_calib/py.typed", "sklearn_calib/__main__.py", f"{TEMPLATES}page.html"]
     faults += [f"the wheel lacks {name}" for name in wanted if name not in inside]
-    for wanted_end in ("licenses/LICENSE", LICENCES):
+    for wanted_end in ("licenses/LICENSE", LICENSES):
         if not any(name.endswith(f".dist-info/{wanted_end}") for name in names):
             faults.append(f"the wheel lacks {wanted_end}")
     said = metadata.splitlines()
@@ -32,12 +32,12 @@ def wheel_faults(names: list[str], licences: str, metadata: str) -> list[str]:
     return faults
 
 
-def allowed(name: str, licences: str) -> bool:
-    """Tell whether a file is code of the package, or data whose licence is known."""
+def allowed(name: str, licenses: str) -> bool:
+    """Tell whether a file is code of the package, or data whose license is known."""
     if not name.startswith("sklearn_calib/") or "test" in Path(name).parts:
         return False
     if name.startswith(DATA):
-        return f"- {name.removeprefix(DATA)}: " in licences
+        return f"- {name.removeprefix(DATA)}: " in licenses
     return name.startswith(TEMPLATES) or name.endswith(CODE)
 
 
@@ -67,7 +67,7 @@ def main() -> int:
         for member in archive.infolist():
             sizes["/".join(Path(member.filename).parts[:2])] += member.compress_size
         (head,) = (name for name in packed if name.endswith(".dist-info/METADATA"))
-        texts = (archive.read(name).decode() for name in (head.replace("METADATA", LICENCES), head))
+        texts = (archive.read(name).decode() for name in (head.replace("METADATA", LICENSES), head))
         faults = wheel_faults(packed, *texts)
     with tarfile.open(sdist) as tar:
         names = [member.name.split("/", 1)[1] for member in tar.getmembers() if member.isfile()]

@@ -53,7 +53,7 @@ class CallPaths:
 
 
 def calls(n: int) -> dict[str, Callable[[], Any]]:
-    """Return the calls to analyse."""
+    """Return the calls to analyze."""
     rng = np.random.default_rng(0)
     p = rng.random(n)
     y = (rng.random(n) < p**1.2).astype(int)

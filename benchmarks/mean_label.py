@@ -8,7 +8,7 @@ one, whose stated confidence is rounded to twentieths, most of them 0 or 1), or 
 any others in the same order, give the same interval. With ``--prompts``, each prompt has five answers, with a
 correlation of .4 in the normal variable whose sign is the label, and prompts are labeled as a whole.
 
-For each mean label: the coverage in per cent of 95% intervals, and in brackets their mean width as a
+For each mean label: the coverage in percent of 95% intervals, and in brackets their mean width as a
 fraction of that of Wilson's interval of the labels alone, whose coverage is in the first row.
 
     --labels 50 100      numbers of labels

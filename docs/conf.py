@@ -104,7 +104,7 @@ html_title = "sklearn_calib"
 html_static_path = ["_static"]
 html_favicon = html_logo = "_static/logo.svg"
 html_css_files = ["site.css"]
-html_js_files = [("search_text.js", {"defer": "defer"})]
+html_js_files = [(name, {"defer": "defer"}) for name in ("search_text.js", "breaks.js")]
 html_show_sourcelink = False
 # pages without others below them have nothing to navigate
 ALONE = (
@@ -113,7 +113,7 @@ ALONE = (
     "comparison",
     "evidence",
     "stability",
-    "licences",
+    "licenses",
     "security",
     "architecture",
 )
@@ -186,12 +186,39 @@ def quote_readme(app, docname, source):
             source[0] = source[0].replace(link, target)
 
 
+def section(app, path, title):
+    """Return the section of a file with tables that follows its title in bold letters."""
+    text = Path(app.srcdir, path).read_text(encoding="utf-8")
+    return text.partition(f"**{title}**\n")[2].partition("\n**")[0]
+
+
+def cards(found):
+    """Return cards instead of a list of links to pages."""
+    link = r"^- \[(.+)\]\((\S+)\): (.+)$"
+    card = ":::{grid-item-card} \\1\n:link: \\2\n:link-type: url\n\\3\n:::"
+    items = re.sub(link, card, found[1], flags=re.MULTILINE).replace(".md", ".html")
+    items = items.replace("../examples", "auto_examples/index.html")
+    return f"::::{{grid}} 1 2 3 3\n:gutter: 3\n\n{items}::::\n"
+
+
 def show_in_site(app, docname, source):
-    """Show what pages link to in the repository as part of the site: tables of results, and examples."""
-    kinds = {"md": "```{include} \\1", "txt": "```{literalinclude} \\1\n:language: text"}
-    for kind, directive in kinds.items():
-        link = rf"^\[Table of results\]\((\S+\.{kind})\)$"
-        source[0] = re.sub(link, f"{directive}\n```", source[0], flags=re.MULTILINE)
+    """Show as part of the site what code-hosting sites show as links: tables, texts, examples, cards."""
+    kinds = {
+        r"Table of results\]\((\S+\.md)": "```{include} \\1\n:heading-offset: 2",
+        r"Table of results\]\((\S+\.txt)": "```{literalinclude} \\1\n:language: text",
+        r"Table of results\]\((\S+\.csv)": "```{csv-table}\n:file: \\1\n:header-rows: 1",
+        r"Text of this \w+\]\((\S+)": "```{include} \\1\n:start-line: 1\n:relative-docs: docs/",
+    }
+    for link, directive in kinds.items():
+        source[0] = re.sub(rf"^\[{link}\)$", f"{directive}\n```", source[0], flags=re.MULTILINE)
+    link = r'^\[Table of results\]\((\S+) "(.+)"\)$'
+    source[0] = re.sub(
+        link, lambda found: section(app, *found.groups()), source[0], flags=re.MULTILINE
+    )
+    source[0] = re.sub(
+        r"<!-- pages\n(.+?)-->", "```{toctree}\n:hidden:\n\n\\1```", source[0], flags=re.DOTALL
+    )
+    source[0] = re.sub(r"<!-- cards -->\n((?:- .+\n)+)", cards, source[0])
     link = r"\]\(((?:\.\./)*)\.\./examples/([\w/]+)\.py\)"
     source[0] = re.sub(link, r"](\1auto_examples/\2.rst)", source[0])
     source[0] = re.sub(r"\]\(\.\./examples\)", "](auto_examples/index.rst)", source[0])

@@ -17,18 +17,21 @@ from matplotlib.figure import Figure
 from scipy.special import expit, logit
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
-from sklearn_calib.inference import find_segments
+from sklearn_calib.inference import CombinedTest, find_segments
+from sklearn_calib.monitor import CalibrationMonitor
 from sklearn_calib.plot import (
     BinningDisplay,
     ComparisonDisplay,
     CutoffDisplay,
     DecisionCurveDisplay,
     DecisionDisplay,
+    MonitorDisplay,
     MurphyDisplay,
     ReliabilityDisplay,
     RiskCoverageDisplay,
     ScoreDecompositionDisplay,
     SegmentsDisplay,
+    TestDisplay,
     reliability_grid,
 )
 from sklearn_calib.plot._reliability import _drawn_curves
@@ -109,6 +112,25 @@ def segments(found: bool) -> Figure:
     return SegmentsDisplay(find_segments(X, y, p)).plot().figure_
 
 
+def animals() -> Figure:
+    """Draw the grid of classes with names, of which one does not occur."""
+    rng = np.random.default_rng(3)
+    names, p = np.array(["ant", "bee", "cat", "dog"]), rng.dirichlet([1.0, 0.7, 0.5, 0.4], 3000)
+    y = (p.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
+    return reliability_grid(names[np.where(y == 2, 0, y)], p, labels=names)[0].figure_
+
+
+def monitored(slope: float) -> Figure:
+    """Draw the monitor of predictions whose slope changes."""
+    rng, monitor = np.random.default_rng(0), CalibrationMonitor(window=700)
+    for day in range(40):
+        p = rng.uniform(size=100)
+        monitor.update(
+            (rng.random(100) < 0.5 + (slope if day > 20 else 1.0) * (p - 0.5)).astype(int), p
+        )
+    return MonitorDisplay.from_monitor(monitor).figure_
+
+
 def comparison(number: int, **params: Any) -> Figure:
     """Compare models by two metrics."""
     y, given = models(number, 500)
@@ -180,6 +202,13 @@ CASES |= {
     "comparison of two": lambda: comparison(2),
     "comparison of six": lambda: comparison(6),
     "comparison with a reference": lambda: comparison(4, reference="boosting"),
+    "smooth, n = 20, predictions in [0, .01]": drawn(
+        ReliabilityDisplay, forecasts(20, 0.0, 0.01), annotate=True
+    ),
+    "classes with names, one absent": animals,
+    "test": lambda: TestDisplay(CombinedTest().test(*SMALL)).plot().figure_,
+    "monitor, alert": lambda: monitored(0.5),
+    "monitor, no alert": lambda: monitored(1.0),
     "segments": lambda: segments(True),
     "no segment": lambda: segments(False),
     "binning": drawn(BinningDisplay, SMALL),

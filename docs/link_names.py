@@ -47,8 +47,12 @@ class LinkNames(SphinxPostTransform):
         pages = pages_of_names()
         for literal in list(self.document.findall(nodes.literal)):
             page = pages.get(re.sub(r"\(.*\)$", "", literal.astext(), flags=re.DOTALL))
-            inside = any(isinstance(up, nodes.reference | nodes.title) for up in ancestors(literal))
-            if page is None or inside or page not in self.env.found_docs:
+            around = ancestors(literal)
+            inside = any(isinstance(up, nodes.reference | nodes.title) for up in around)
+            # the first column of these pages has names of other packages
+            cells = [up for up in around if isinstance(up, nodes.entry)]
+            theirs = here.startswith("migration/") and any(up is up.parent[0] for up in cells)
+            if page is None or inside or theirs or page not in self.env.found_docs:
                 continue
             link = make_refnode(self.app.builder, here, page, None, literal.deepcopy())
             literal.replace_self(link)

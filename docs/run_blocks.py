@@ -81,11 +81,13 @@ def agree(expected: str, printed: str) -> bool:
 
 
 def _agree(wanted: list[str], got: list[str]) -> bool:
-    if not wanted:
-        return not got
-    if wanted[0] == DOTS:
-        return any(_agree(wanted[1:], got[start:]) for start in range(len(got) + 1))
-    return bool(got) and _same_line(wanted[0], got[0]) and _agree(wanted[1:], got[1:])
+    for at, line in enumerate(wanted):
+        if line == DOTS:
+            starts = range(at, len(got) + 1)
+            return any(_agree(wanted[at + 1 :], got[start:]) for start in starts)
+        if at == len(got) or not _same_line(line, got[at]):
+            return False
+    return len(got) == len(wanted)
 
 
 def _same_line(wanted: str, got: str) -> bool:

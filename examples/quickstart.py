@@ -71,7 +71,7 @@ def choose_calibrator(classifier, X, y):
 def report(y, forecasts):
     """Print every metric of every forecast with its 95% confidence interval.
 
-    Estimates of calibration errors are biased upwards by sampling noise; corrected values and intervals
+    Estimates of calibration errors are biased upward by sampling noise; corrected values and intervals
     allow for it. Compare an estimate with the value that is expected under perfect calibration.
     """
     print(f"\n{len(y)} held-out samples" + " " * 12 + "".join(f"{when:>44}" for when in forecasts))

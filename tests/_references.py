@@ -138,7 +138,7 @@ def binned_ece(y, p, w, edges, norm_):
 
 
 def decision_gap(y, p, w, tau, recalibration="monotone"):
-    """Risk at a threshold minus the least risk of any rule 'act from this prediction upwards'.
+    """Risk at a threshold minus the least risk of any rule 'act from this prediction upward'.
 
     For "either" also of any rule 'act up to this prediction', for "any" of acting on any set of predictions.
     """

@@ -110,7 +110,7 @@ def test_errors_of_workers_are_those_of_one():
 
 
 def test_pages_of_reports_in_threads(monkeypatch):
-    """Figures are drawn one after the other, in a style that is gone afterwards."""
+    """Figures are drawn one after the other, in a style that is gone afterward."""
 
     def drawn(*_):
         style = mpl.rcParams["svg.hashsalt"]

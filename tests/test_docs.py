@@ -128,6 +128,22 @@ def test_links_between_pages_lead_to_files_and_headings():
     assert wrong == []
 
 
+def test_pages_can_be_read_on_code_hosting_sites():
+    """No markup of Sphinx but in the lists of the reference, and no formula that Markdown changes."""
+    wrong = []
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if page.parent.name != "reference" and page.name != "api.md":
+            wrong += [
+                f"{page.name}: {found}" for found in re.findall(r"^(?:`{3,}\{|:::).*|\{\w+\}`.*", text, re.M)
+            ]
+        formulas = re.findall(
+            r"\$\$.+?\$\$|\$[^$`\n]+\$", re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.M | re.S), re.S
+        )
+        wrong += [f"{page.name}: {formula}" for formula in formulas if re.search(r"\\[^\w\s]|\^\*", formula)]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("name", ["ads", "credit", "language_models", "medicine"])
 def test_pages_by_profession_show_a_figure(name):
     assert SHOWN.findall((ROOT / "docs" / "paths" / f"{name}.md").read_text(encoding="utf-8"))

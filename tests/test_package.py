@@ -191,7 +191,7 @@ def test_readme_links_exist():
     assert [target for target in targets if not (ROOT / target.partition("#")[0]).exists()] == []
 
 
-def test_data_that_is_shipped_has_a_licence():
+def test_data_that_is_shipped_has_a_license():
     folder = ROOT / "sklearn_calib" / "datasets" / "data"
     shipped = {path.name for path in (ROOT / "sklearn_calib").rglob("*") if path.is_file()}
     code = (".py", ".pyc", ".html", ".css")

@@ -38,6 +38,15 @@ def test_calibration_curve_of_scikit_learn(sample):
     assert ece(sample.y, sample.p, n_bins=10) == pytest.approx(error, abs=1e-12)
 
 
+def test_points_of_calibration_curve(sample):
+    pytest.importorskip("matplotlib")
+    from sklearn_calib.plot import ReliabilityDisplay
+
+    display = ReliabilityDisplay.from_predictions(sample.y, sample.p, curve="binned", n_bins=10)
+    found = display.curve.observed, display.curve.predicted
+    np.testing.assert_allclose(found, calibration_curve(sample.y, sample.p, n_bins=10), rtol=0, atol=1e-12)
+
+
 @pytest.mark.skipif(SKLEARN < (1, 10), reason='scikit-learn has n_bins="cube_root" since 1.10')
 @pytest.mark.parametrize("n", [9, 64, 1000, 1001])
 def test_number_of_bins_of_scikit_learn(n):
@@ -75,6 +84,12 @@ def _measured(name, **params):
     return both
 
 
+def _mmce(netcal, s):
+    theirs = pytest.importorskip("netcal.metrics").MMCE().measure(s.rows.copy(), s.labels.copy())
+    params = {"bandwidth": 0.4, "debias": False, "reduction": "confidence"}
+    return theirs, metrics.kernel_calibration_error(s.labels, s.rows, **params)
+
+
 def _venn_abers(p0_p1):
     def both(venn_abers, s):
         columns, new = (np.column_stack([1 - p, p]) for p in (s.p, s.new))
@@ -83,6 +98,22 @@ def _venn_abers(p0_p1):
         if p0_p1:
             return bounds, np.column_stack(ours.predict_interval(s.new))
         return np.asarray(proba)[:, 1], ours.transform(s.new)
+
+    return both
+
+
+def _merged(venn_abers, s):
+    columns, new = (np.column_stack([1 - p, p]) for p in (s.p, s.new))
+    theirs = venn_abers.VennAbersCalibrator().predict_proba(p_cal=columns, y_cal=s.y, p_test=new)
+    return theirs, calibrators.VennAbersCalibrator().fit(s.p, s.y).predict_proba(s.new)
+
+
+def _beta(parameters):
+    def both(betacal, s):
+        theirs = (
+            betacal.BetaCalibration(parameters).fit(s.p[:, np.newaxis], s.y).predict(s.new[:, np.newaxis])
+        )
+        return theirs, calibrators.BetaCalibrator(parameters=parameters).fit(s.p, s.y).transform(s.new)
 
     return both
 
@@ -123,6 +154,16 @@ def _confidence(relplot, s):
     return relplot.smECE(*confidence), metrics.smooth_ece(s.labels, s.rows, reduction="confidence")
 
 
+def _diagram(relplot, s):
+    """The mean curve of bootstrap samples, and the curve itself."""
+    from sklearn_calib.plot import ReliabilityDisplay
+
+    theirs = relplot.prepare_rel_diagram(s.p, s.y)
+    curve = ReliabilityDisplay.from_predictions(s.y, s.p, curve="kernel", band=None).curve
+    inside = (theirs["mesh"] > curve.predicted[0]) & (theirs["mesh"] < curve.predicted[-1])
+    return theirs["mu"][inside], np.interp(theirs["mesh"][inside], curve.predicted, curve.observed)
+
+
 def _line(probcal, s):
     ours = metrics.calibration_summary(s.y, s.p)
     theirs = probcal.metrics.calibration_slope(s.y, s.p), probcal.metrics.calibration_intercept(s.y, s.p)
@@ -143,7 +184,8 @@ def _ratio(s):
 
 def _kuiper(metrics_of_mapie, s):
     ours = CutoffTest(method="asymptotic").test(s.y, s.p)
-    return metrics_of_mapie.kuiper_statistic(s.y, s.p), ours.statistic
+    theirs = metrics_of_mapie.kuiper_statistic(s.y, s.p), metrics_of_mapie.kuiper_p_value(s.y, s.p)
+    return theirs, (ours.statistic, ours.pvalue)
 
 
 def _ecce(metrics_of_mcgrad, s):
@@ -175,16 +217,20 @@ EQUAL = [
     ("relplot", lambda m, s: (m.smECE(s.p, s.y), smooth(s.y, s.p)), 1e-3),
     ("relplot", lambda m, s: (m.smECE_sigma(s.p, s.y, 0.05), smooth(s.y, s.p, bandwidth=0.05)), 1e-3),
     ("relplot", _confidence, 1e-3),
+    ("relplot", _diagram, 0.02),
     ("relplot", lambda m, s: (m.metrics.binnedECE(s.p, s.y, 10), ece(s.y, s.p, n_bins=10)), 1e-12),
+    ("relplot", lambda m, s: (m.smECE_sigma(s.p, s.y, 0.2), smooth(s.y, s.p, bandwidth=0.2)), 2e-3),
     ("netcal", _measured("ECE"), 1e-12),
     ("netcal", _measured("ECE", reduction="confidence"), 1e-12),
     ("netcal", _measured("MCE", norm="max"), 1e-12),
+    ("netcal", _mmce, 1e-12),
     ("netcal", _transformed("scaling.TemperatureScaling", calibrators.TemperatureCalibrator()), 1e-4),
     ("netcal", _transformed("scaling.TemperatureScaling", calibrators.TemperatureCalibrator(), True), 1e-4),
     ("netcal", _transformed("binning.IsotonicRegression", calibrators.IsotonicCalibrator()), 1e-12),
     ("netcal", _transformed("binning.HistogramBinning", _UNIFORM), 1e-12),
     ("venn_abers", _venn_abers(True), 1e-10),
     ("venn_abers", _venn_abers(False), 1e-10),
+    ("venn_abers", _merged, 1e-10),
     ("venn_abers", _cross_venn_abers("log", "log"), 1e-10),
     ("venn_abers", _cross_venn_abers("brier", "probability"), 1e-10),
     ("calibration", lambda m, s: (m.get_ece(s.p, s.y), ece(s.y, s.p)), 1e-12),
@@ -193,18 +239,24 @@ EQUAL = [
     ("calibration", _histogram, 1e-12),
     ("probcal", lambda m, s: (m.metrics.ece(s.y, s.p, strategy="width"), ece(s.y, s.p)), 1e-12),
     ("probcal", lambda m, s: (m.metrics.smooth_ece(s.y, s.p), smooth(s.y, s.p, scale="logit")), 1e-3),
+    (
+        "probcal",
+        lambda m, s: (m.metrics.ece_sweep(s.y, s.p), metrics.sweep_calibration_error(s.y, s.p)),
+        1e-12,
+    ),
     ("probcal", _line, 1e-6),
     ("probcal", _spiegelhalter, 1e-9),
     ("probcal", _probcal("IsotonicCalibrator", calibrators.IsotonicCalibrator(interpolation="step")), 1e-12),
     ("probcal", _probcal("PlattCalibrator", calibrators.PlattCalibrator()), 1e-6),
     ("probcal", _probcal("TemperatureCalibrator", calibrators.TemperatureCalibrator()), 1e-6),
     ("probcal", _probcal("VennAbersCalibrator", calibrators.VennAbersCalibrator()), 1e-10),
+    *(("betacal", _beta(parameters), 0.01) for parameters in ("abm", "ab", "am")),
     (
         _MAPIE,
         lambda m, s: (m.expected_calibration_error(s.y, s.p, num_bins=15), ece(s.y, s.p, n_bins=14)),
         1e-12,
     ),
-    (_MAPIE, _kuiper, 0.05),
+    (_MAPIE, _kuiper, 1e-6),
     (_MAPIE, lambda m, s: (m.spiegelhalter_statistic(s.y, s.p), _z(s)), 1e-9),
     ("mcgrad.metrics", _ecce, 1e-6),
     (

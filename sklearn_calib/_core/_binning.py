@@ -217,7 +217,7 @@ class OctaveBins:
         return low, width
 
     def _tail_edges(self, number: Codes) -> tuple[Array, Array]:
-        """Return the edge towards 0 and the width of the bins of a tail, counted from 0."""
+        """Return the edge toward 0 and the width of the bins of a tail, counted from 0."""
         ends = [self._tail_value((number + step) << self._shift) for step in (0, 1)]
         return ends[0], ends[1] - ends[0]
 

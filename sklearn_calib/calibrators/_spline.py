@@ -112,7 +112,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     problem, and coefficients at their bounds do not count in :math:`\nu`.
 
     *Few samples.* With ``penalty="auto"`` the curve is averaged with a straight line whose slope has a prior,
-    by the evidence of each [5]_, and the probabilities are moved towards the event rate by 0.1 / n. The
+    by the evidence of each [5]_, and the probabilities are moved toward the event rate by 0.1 / n. The
     excess of scores far from the bulk is compressed by a logarithm, and a few of them are downweighted.
     Outside the range of the training scores the curve is a straight line. docs/fitting.md has the formulas.
 

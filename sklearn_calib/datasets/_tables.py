@@ -123,7 +123,7 @@ def load_german_credit() -> LabeledTable:
     -----
     Categories have the codes of the source, such as ``"A11"``, which its documentation explains. Bad
     risks are more frequent than in a portfolio of loans.
-    Licence: CC BY 4.0.
+    License: CC BY 4.0.
 
     References
     ----------
@@ -155,7 +155,7 @@ def load_bank_marketing() -> LabeledTable:
     These are columns of every sixth call of ``bank-full.csv``. Years are not in the source; they follow from
     the order of the calls. Within a day, calls are sorted by their features. The duration of the call is left
     out because it is known only after the outcome. The event rate rises from 4% in the first month to more
-    than 40% in the last year. Licence: CC BY 4.0.
+    than 40% in the last year. License: CC BY 4.0.
 
     References
     ----------
@@ -186,7 +186,7 @@ def load_mmlu_answers() -> ModelAnswers:
 
     Notes
     -----
-    Plaut et al. published grades and confidences, without the questions, under the MIT licence. Confidences
+    Plaut et al. published grades and confidences, without the questions, under the MIT license. Confidences
     are rounded to six decimals, and the order is random. One answer of the larger model that could not be
     parsed counts as wrong.
 

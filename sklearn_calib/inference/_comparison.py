@@ -268,7 +268,7 @@ def compare_models(
     r"""Test whether models differ in a metric, from their predictions for the same samples.
 
     Two models can be one model before and after calibration. The estimate of a calibration error is biased
-    upwards by an amount that depends on the model. A smaller estimate alone, or a bootstrap interval of the
+    upward by an amount that depends on the model. A smaller estimate alone, or a bootstrap interval of the
     difference, is therefore no evidence of better calibration. ``print`` shows the estimate, the value that
     is expected under perfect calibration, and the corrected value with its interval.
 

@@ -51,7 +51,7 @@ _FIRST_STEPS = (0, 8, 13, 15, 17, 19, 21, 23)
 class ConfidenceInterval(IntervalEstimate):
     """Confidence interval of a metric.
 
-    The estimate of a calibration error is biased upwards by sampling noise and can lie outside the interval.
+    The estimate of a calibration error is biased upward by sampling noise and can lie outside the interval.
     Report ``corrected`` with the interval, and ``estimate`` together with ``expected``.
 
     Attributes
@@ -118,7 +118,7 @@ def confidence_interval(
 ) -> ConfidenceInterval:
     r"""Compute a confidence interval for the population value of a metric.
 
-    The estimate of a calibration error is biased upwards, most of all where the population value is zero, and
+    The estimate of a calibration error is biased upward, most of all where the population value is zero, and
     bootstrap samples add to the bias: bootstrap intervals are too high and may not even contain the
     estimate. For calibration errors, the sampling distribution is therefore simulated along a path of
     populations, from perfectly calibrated to more miscalibrated than estimated. The interval contains the

@@ -391,7 +391,7 @@ class CalibratedClassifier(AtomicFit, VersionStamped, ClassifierMixin, MetaEstim
         [1]_; if the pairs differ much, they are in reverse order and exchanged. Otherwise they are
         arithmetic. For two classes the probability of :meth:`predict_proba` is between both. For three or
         more, the intervals are those of each class against the rest, whose probabilities are normalized
-        afterwards. The interval shows the uncertainty of the calibrators, not the differences between the
+        afterward. The interval shows the uncertainty of the calibrators, not the differences between the
         pairs.
 
         Parameters

@@ -260,7 +260,7 @@ def refinement_loss(
     """Compute the Brier score or the log loss after isotonic recalibration.
 
     It depends only on the order of the predictions. Use it to select a model that will be recalibrated
-    afterwards. The isotonic regression is fitted to the same samples, so that the loss is optimistic in small
+    afterward. The isotonic regression is fitted to the same samples, so that the loss is optimistic in small
     samples.
 
     Parameters

@@ -73,7 +73,7 @@ class CalibrationSummary(FrameMixin):
 
     The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights,
     "Clopper-Pearson" of ``observed_over_expected`` and equal predictions, and "DeLong" of ``c_index``.
-    ``to_frame()`` has all measures, one row each: those of ``val.prob`` of R's package rms are among them.
+    ``to_frame()`` has all measures, one row each; docs/migration/r.md compares them with those of R.
 
     Attributes
     ----------

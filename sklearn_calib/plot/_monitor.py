@@ -192,7 +192,7 @@ class MonitorDisplay:
         (self.evidence_,) = ax.plot(time, shown, **{"label": "evidence", **line})
         self.threshold_ = draw_critical(ax, critical, f"alert at {self.threshold:g}")
         alerts = np.flatnonzero(self.history["alert"])
-        text = {0: "no alert", 1: "alert"}.get(alerts.size, f"{alerts.size} alerts")
+        text = {0: None, 1: "alert"}.get(alerts.size, f"{alerts.size} alerts")
         heights = np.minimum(shown[alerts], most)
         self.alerts_ = draw_marks(ax, time[alerts], heights, VERMILION, zorder=4, label=text)
         ax.axhline(0.0, color=GREY, linewidth=1.0, zorder=1)

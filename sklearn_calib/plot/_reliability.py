@@ -54,8 +54,9 @@ _ANNOTATION = "sklearn_calib.annotation"
 _DRAWN = "_sklearn_calib_curves"
 # Height of the histogram and its distance from the diagram, as fractions of the axes.
 _HEIGHT, _GAP = 0.13, 0.02
-# Scales of all histograms of a figure. Axes lower than so many inches have one tick of counts, or none.
-_SCALES, _LOW = ("linear", "log"), (1.7, 1.25)
+# Scales of all histograms of a figure. Axes lower than so many inches have one tick of counts, or none, and
+# those whose ticks would be nearer to each other have one.
+_SCALES, _LOW, _NEAR = ("linear", "log"), (1.7, 1.25), 0.13
 # Most histograms that are drawn as outlines; each of more has its own row.
 _OUTLINES = 3
 # Both axes show the same range, unless that of the curves is so many times as long on the vertical one.
@@ -119,15 +120,15 @@ class ReliabilityDisplay(DisplayMixin):
 
     Notes
     -----
-    The smooth curve is logit P(y = 1 | p) = logit p + a(p). Lines a are free; changes of slope are penalized
-    at twelve strengths, whose fits are averaged by their marginal likelihood. Where predictions take few
-    values, points with exact intervals are drawn instead, also for many predictions of exactly 0 or 1 beside
-    a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes the Brier score into
-    MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the event frequency against
-    the mean prediction in bins. "kernel" is the diagram of the authors of smooth ECE [3]_: the kernel
-    regression of the outcomes at its bandwidth, where a prediction is within it, with the density of the
-    predictions as the width of the line, and optionally the sharpness of a score [4]_. It shows smooth ECE as
-    an area, but flattens steep curves.
+    The smooth curve is logit P(y = 1 | p) = logit p + a(p). A straight line a is not penalized; changes of
+    its slope are, at twelve strengths, whose fits are averaged by their marginal likelihood. Where
+    predictions take few values, points with exact intervals are drawn instead, also for many predictions of
+    exactly 0 or 1 beside a curve. The number in the legend is smooth ECE. "isotonic" (CORP [1]_) decomposes
+    the Brier score into MCB - DSC + UNC: miscalibration, discrimination, uncertainty. "binned" shows the
+    event frequency against the mean prediction in bins. "kernel" is the diagram of the authors of smooth
+    ECE [3]_: the kernel regression of the outcomes at its bandwidth, where a prediction is within it, with
+    the density of the predictions as the width of the line, and optionally the sharpness of a score [4]_.
+    It shows smooth ECE as an area, but flattens steep curves.
 
     "confidence" bands are pointwise: for the smooth curve from the posterior variance of a, assuming a curve
     without jumps; exact Clopper-Pearson intervals for points and bins; and for "isotonic" exact bounds, valid
@@ -138,7 +139,8 @@ class ReliabilityDisplay(DisplayMixin):
     "bootstrap" shows how much the smooth or kernel curve varies; it is not a confidence band for event
     probabilities.
 
-    One in 2000 predictions at each end does not determine the axes; the legend says how many are not shown.
+    The smallest and the largest 0.05% of the predictions do not determine the axes; the legend says how many
+    are not shown.
     docs/plots.md has the details of curves, axes and bands, where bands do not cover, and what weights
     change.
 
@@ -690,6 +692,12 @@ def _fill_histogram(ax: Axes, bars: list[tuple[_DrawnCurve, Array]], log: bool) 
         steps = MaxNLocator(3, integer=highest >= 1.0, steps=[1, 2, 5, 10]).tick_values(0.0, highest)
         ticks = [0.0, max(t for t in steps if t <= highest)]
     inches = ax.get_window_extent().height / ax.figure.figure.dpi
+    if (
+        log
+        and ticks
+        and inches * _HEIGHT * log10(ticks[-1] / ticks[0]) < _NEAR * log10(6.0 * highest / lowest)
+    ):
+        ticks = ticks[-1:]
     histogram.yaxis.set_major_locator(FixedLocator(ticks[sum(inches < low for low in _LOW) :]))
     histogram.minorticks_off()
     histogram.yaxis.set_major_formatter(FuncFormatter(_count_text))

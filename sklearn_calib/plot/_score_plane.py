@@ -51,7 +51,7 @@ class ScoreDecompositionDisplay(DisplayMixin):
     r"""Miscalibration-discrimination plane: the components of a proper score for several models.
 
     Make one with :meth:`from_predictions` or :meth:`from_estimator`. Each model is a point: miscalibration
-    (MCB) to the right, discrimination (DSC) upwards. Models further up and further left are better. Models on
+    (MCB) to the right, discrimination (DSC) upward. Models further up and further left are better. Models on
     the same gray line have the same score, MCB - DSC + uncertainty, which is written at its end.
     Recalibration moves a point to the left.
 

@@ -70,11 +70,11 @@ def hidden_note(weight: float, total: float, where: str, number: bool = True) ->
 
 def beyond(low: float, high: float) -> str:
     """Return where predictions outside a range are, in words."""
-    ends = [f"below {_end_text(low)}"] if low > 0.0 else []
-    return " or ".join([*ends, f"above {_end_text(high)}"] if high < 1.0 else ends)
+    ends = [f"below {end_text(low)}"] if low > 0.0 else []
+    return " or ".join([*ends, f"above {end_text(high)}"] if high < 1.0 else ends)
 
 
-def _end_text(end: float) -> str:
+def end_text(end: float) -> str:
     """Return the end of an axis with three digits, or two of its distance from 1."""
     return f"{end:.3g}" if end < 0.9 else f"{end:.{1 - math.floor(math.log10(1.0 - end))}f}".rstrip("0")
 
@@ -131,9 +131,12 @@ class PenalizedShift:
         unit = min(1.0, float(np.sqrt(np.average((u - center) ** 2, weights=size))))
         self._shapes = np.stack((np.ones(m), (u - center) / (unit or 1.0)))[:m]
         flat, bends = np.array([0.0, _SLOPE**-2])[:m], np.zeros(0)
-        # one half of an event and of a non-event for each coefficient of the line (Firth) keep it finite
-        lines, leverage = self._maximize(size, events, np.zeros(flat.shape[0]), flat, firth=True)
-        self.size, self.events = size + leverage, events + 0.5 * leverage
+        # one half of an event and of a non-event for each coefficient of the line (Firth) keep it finite, of
+        # a class of which the predictions expect less than one sample, half of what they expect
+        expected = size @ expit(u), size @ expit(-u)
+        half = 0.5 * (1.0 + max(0.0, 1.0 - expected[1]) - max(0.0, 1.0 - expected[0]))
+        lines, leverage = self._maximize(size, events, np.zeros(flat.shape[0]), flat, half)
+        self.size, self.events = size + leverage, events + half * leverage
         if m > 2:
             distance = np.diff(u)
             slopes = np.diff(np.eye(m), axis=0) * (np.median(distance) / distance)[:, np.newaxis]
@@ -169,7 +172,7 @@ class PenalizedShift:
         return hessian
 
     def _maximize(
-        self, size: Array, events: Array, b: Array, precision: Array, firth: bool = False
+        self, size: Array, events: Array, b: Array, precision: Array, half: float | None = None
     ) -> tuple[Array, Array]:
         """Return the coefficients of the shapes, by Newton's method from ``b``, and the leverage of bins."""
         shapes, leverage = self._shapes, np.zeros_like(self.u)
@@ -179,15 +182,15 @@ class PenalizedShift:
             # not singular where predictions are nearly certain
             information = size * q * (1.0 - q) + 1e-9
             hessian, residual = self._hessian(information, precision), events - size * q
-            if firth:
+            if half is not None:
                 leverage = information * (shapes * np.linalg.solve(hessian, shapes)).sum(axis=0)
-                residual += leverage * (0.5 - q)
+                residual += leverage * (half - q)
             step = np.linalg.solve(hessian, shapes @ residual - precision * b)
             change = step @ shapes
             largest = float(np.abs(change).max())
             part = min(1.0, 2.0 / max(largest, 2.0))
             b, odds = b + part * step, odds + part * change
-            if largest < (_LAST_FIRTH if firth else _LAST):
+            if largest < (_LAST if half is None else _LAST_FIRTH):
                 break
         return b, leverage
 

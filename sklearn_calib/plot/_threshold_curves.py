@@ -41,7 +41,7 @@ from sklearn_calib.plot._matplotlib import (
     unless_drawn,
 )
 from sklearn_calib.plot._simulated import SimulatedOutcomes
-from sklearn_calib.plot._smooth_curve import shown_range
+from sklearn_calib.plot._smooth_curve import end_text, shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -595,8 +595,8 @@ class DecisionDisplay(_ThresholdDisplay):
 
     def _label(self, name: str, curve: ThresholdCurve) -> str:
         worst = int(curve.value.argmax())
-        value, at = number_text(curve.value[worst], 3), number_text(curve.thresholds[worst], 2)
-        text = f"{name}: maximum {value}, at {at}"
+        value, at = number_text(curve.value[worst], 3), curve.thresholds[worst]
+        text = f"{name}: maximum {value}, at {number_text(at, 2) if at < 0.9 else end_text(at)}"
         return text if curve.pvalue is None else f"{text} ({pvalue_words(curve.pvalue)})"
 
 

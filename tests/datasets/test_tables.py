@@ -1,4 +1,4 @@
-"""Shipped tables and answers: complete, decoded as documented, and with their licences."""
+"""Shipped tables and answers: complete, decoded as documented, and with their licenses."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""CrossFitScorer: held-out scores while fitting, the scores of one model afterwards."""
+"""CrossFitScorer: held-out scores while fitting, the scores of one model afterward."""
 
 import numpy as np
 import pytest

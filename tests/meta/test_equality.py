@@ -14,9 +14,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator
+from sklearn_calib.calibrators import IsotonicCalibrator, PlattCalibrator, TemperatureCalibrator
 from sklearn_calib.meta import CalibratedClassifier
-from tests._sklearn import calibrates_log_odds
+from tests._sklearn import SKLEARN, calibrates_log_odds
 
 LOGISTIC, BAYES, SVC = LogisticRegression(), GaussianNB(), LinearSVC(random_state=0)
 
@@ -151,3 +151,12 @@ def test_equals_sklearn_when_frozen(n_classes, ensemble):
     ours = CalibratedClassifier(frozen, IsotonicCalibrator(), ensemble=ensemble).fit(X[120:], y[120:])
     np.testing.assert_allclose(ours.predict_proba(X_new), theirs.predict_proba(X_new), rtol=0, atol=1e-8)
     assert len(ours.calibrated_classifiers_) == (1 if ensemble == "auto" else 5)
+
+
+@pytest.mark.skipif(SKLEARN < (1, 8), reason="scikit-learn has temperature scaling since 1.8")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_equals_sklearn_temperature(n_classes):
+    X, y, X_new = problem(n_classes)
+    theirs = CalibratedClassifierCV(LOGISTIC, method="temperature", ensemble=False).fit(X, y)
+    ours = CalibratedClassifier(LOGISTIC, TemperatureCalibrator(link="identity"), ensemble=False).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X_new), theirs.predict_proba(X_new), rtol=0, atol=1e-5)

@@ -168,7 +168,7 @@ def test_large_sample_agrees_with_its_weighted_summary(case, large):
     assert case.call(y, p) == pytest.approx(summary, abs=1e-6)
 
 
-JUDGEMENTS = 5
+JUDGMENTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -176,8 +176,8 @@ def judged():
     """Predictions, how many of five judgments are positive, and all judgments one by one."""
     rng = np.random.default_rng(14)
     p = np.round(rng.random(60), 2)
-    count = rng.binomial(JUDGEMENTS, p**1.3)
-    return p, count, (np.arange(JUDGEMENTS) < count[:, None]).astype(int).ravel(), np.repeat(p, JUDGEMENTS)
+    count = rng.binomial(JUDGMENTS, p**1.3)
+    return p, count, (np.arange(JUDGMENTS) < count[:, None]).astype(int).ravel(), np.repeat(p, JUDGMENTS)
 
 
 #: The variance of outcomes 0 and 1 is taken off, or the pairs of a judgment with itself.
@@ -188,7 +188,7 @@ MEANS = [case for case in METRICS if case.name not in DEBIASED]
 @pytest.mark.parametrize("case", MEANS, ids=lambda case: case.name)
 def test_mean_judgments_are_as_good_as_judgments(case, judged):
     p, count, one_by_one, repeated = judged
-    y, w = count / JUDGEMENTS, np.full(60, JUDGEMENTS)
+    y, w = count / JUDGMENTS, np.full(60, JUDGMENTS)
     for reduction in ("classwise", ("confidence", "top-label")[MEANS.index(case) % 2]):
         expected = case.call(one_by_one, repeated, reduction=reduction)
         assert case.call(y, p, sample_weight=w, reduction=reduction) == pytest.approx(expected, abs=1e-8)
@@ -199,7 +199,7 @@ def test_mean_judgments_are_as_good_as_judgments(case, judged):
 
 def test_mean_judgments_in_results(judged):
     p, count, one_by_one, repeated = judged
-    y, w = count / JUDGEMENTS, np.full(60, JUDGEMENTS)
+    y, w = count / JUDGMENTS, np.full(60, JUDGMENTS)
     for function in (
         metrics.cutoff_result,
         metrics.decision_risk_result,
@@ -221,7 +221,7 @@ def test_mean_judgments_in_results(judged):
 
 def test_outcomes_between_0_and_1_by_hand(judged):
     p, count, _, _ = judged
-    y = count / JUDGEMENTS
+    y = count / JUDGMENTS
     # the bandwidth is that of 60 samples, not of 300 judgments
     assert metrics.logit_smoothed_ece(y, p) == metrics.logit_smoothed_ece(y, p, bandwidth=60 ** (-1 / 3))
     # without the pairs of a sample with itself

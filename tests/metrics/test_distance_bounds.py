@@ -45,7 +45,7 @@ def test_only_more_predictions_than_bins_are_gathered():
 
 
 def test_many_predictions():
-    """Gathering moves the lower distance by no more than it says, and the interval error only upwards."""
+    """Gathering moves the lower distance by no more than it says, and the interval error only upward."""
     y, p = simulated(200, truth=lambda p: 0.5 + 0.4 * np.sin(12 * p))
     exact = metrics.lower_distance_to_calibration(y, p, n_bins=200)
     coarse = metrics.distance_from_calibration(y, p, n_bins=50)

@@ -107,6 +107,17 @@ def test_nearly_equal_predictions_have_half_an_event_more():
     np.testing.assert_allclose(found.band.upper, expit(logit(q) + half), atol=1e-6)
 
 
+@pytest.mark.parametrize("center", [0.004, 0.996])
+def test_a_class_that_is_hardly_expected_has_less_than_half_a_sample_more(center):
+    """No sample of ten, and half of the 0.04 that are expected more, so that the curve is not beyond it."""
+    found = reliability_curve(
+        check_binary(np.full(10, center > 0.5), center + 1e-10 * np.arange(10), pos_label=1)
+    )
+    expected = 0.02 / 11
+    np.testing.assert_allclose(np.minimum(found.observed, 1.0 - found.observed), expected, rtol=0.01)
+    assert ((found.band.lower < center) & (center < found.band.upper)).all()
+
+
 @pytest.mark.parametrize("noise", [1e-15, 1e-9, 1e-6])
 def test_rounding_errors_of_predictions_do_not_matter(noise):
     y, p = simulated(900, "choice", np.linspace(0.1, 0.9, 30), truth=1.5)

@@ -253,7 +253,7 @@ class KernelTest(_simulated.SimulatedTest):
     Notes
     -----
     ``estimate`` is sqrt(max(SKCE, 0)), the kernel calibration error in units of probability, at the selected
-    bandwidth; if it was selected among several, the estimate is biased upwards.
+    bandwidth; if it was selected among several, the estimate is biased upward.
 
     The statistic of the result is the estimate of the SKCE itself, for "adaptive" the largest standardized
     estimate.

@@ -151,7 +151,7 @@ class TCal(CalibrationTest):
     The p-value of "monte_carlo" is (1 + #{T* >= T}) / (1 + n_resamples), never 0.
 
     ``estimate`` is sqrt(max(T, 0)) at the scale that decided; if selected among several, it is biased
-    upwards. In the vector convention of [1]_, which compares one-hot labels with the probabilities of all
+    upward. In the vector convention of [1]_, which compares one-hot labels with the probabilities of all
     classes, T of a binary problem is twice as large and the calibration error sqrt(2) times. The critical
     values of "theory" are applied in the vector convention, and for K > 2 it is used throughout. The bins for
     K > 2 depend on the order of the classes.
@@ -170,7 +170,7 @@ class TCal(CalibrationTest):
     With a ``tolerance`` c, miscalibration adds to a null statistic a mean of at most c^2, and a term linear
     in the outcomes whose variance is at most c^2 / n (2 c^2 / n for K > 2). The tests assume both to be
     attained, at all scales at once, with outcomes simulated from probabilities at distance c from the
-    predictions towards the greatest variance; p-values are then conservative, up to a normal approximation
+    predictions toward the greatest variance; p-values are then conservative, up to a normal approximation
     of the linear term. "theory" adds the same mean and variance to its bounds. docs/methods/tcal.md compares
     this with Remark 3 of [1]_, and has the theorems on power.
 
@@ -706,7 +706,7 @@ def any_exceeds(tails: Array, correlation: Array) -> float:
 
 
 def toward_uncertainty(p: Array, tolerance: float) -> Array:
-    """Return label probabilities at distance ``tolerance`` from ``p`` towards the greatest uncertainty.
+    """Return label probabilities at distance ``tolerance`` from ``p`` toward the greatest uncertainty.
 
     For p of shape (n,) the distance is that of the probabilities of the positive class; for multiclass
     predictions it is Euclidean. It ends at equal probabilities, where labels have their greatest variance.
