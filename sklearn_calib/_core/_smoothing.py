@@ -61,10 +61,7 @@ def moment_bins(s: float) -> int:
 
 
 class LogitPositions:
-    """Log-odds on an interval scaled to [0, 1], computed slice by slice on access.
-
-    Log-odds are clipped to the interval.
-    """
+    """Log-odds inside an interval scaled to [0, 1], computed slice by slice on access."""
 
     def __init__(self, p: Array, origin: float, length: float) -> None:
         self.p, self.origin, self.length = p, origin, length
@@ -73,7 +70,7 @@ class LogitPositions:
         h = logit(self.p[rows])
         h -= self.origin
         h /= self.length
-        return np.clip(h, 0.0, 1.0, out=h)
+        return h
 
 
 def harmonics(s: float) -> int:
@@ -82,30 +79,26 @@ def harmonics(s: float) -> int:
 
 
 def coefficients_of_masses(
-    x: Positions, masses: Callable[[slice], Array], n: int, s: float, outcome: Codes | None = None
+    x: Positions, masses: Callable[[slice], Array | float], n: int, s: float, outcome: Codes | None = None
 ) -> Array:
     """Return the coefficients (1, K) of masses of n samples at x; ``masses`` returns those of a slice.
 
     With outcomes 0 and 1, return those of the samples of either outcome, (2, K).
     """
     n_bins = moment_bins(s)
-    # fewer samples than bins would cost more to add up than to count
-    moments: Any = 0.0
-    for rows in blocks(n, max(CHUNK, 2 * n_bins)):
-        moments += _moments(x[rows], masses(rows), n_bins, None if outcome is None else outcome[rows])
-    return coefficients_of_moments(moments, s)
-
-
-def _moments(x: Array, term: Array, n_bins: int, outcome: Codes | None) -> Array:
-    index, offset = bin_offsets(x, n_bins)
     rows = 1 if outcome is None else 2
-    if outcome is not None:
-        index += n_bins * outcome
-    moments = np.empty((MOMENTS, rows, n_bins))
-    for order in range(MOMENTS):
-        moments[order] = np.bincount(index, term, rows * n_bins).reshape(rows, n_bins)
-        term = term * offset
-    return moments
+    # the moments of a bin are neighbors in memory
+    moments = np.zeros(rows * n_bins * MOMENTS)
+    for part in blocks(n, CHUNK):
+        index, offset = bin_offsets(x[part], n_bins)
+        if outcome is not None:
+            index += n_bins * outcome[part]
+        index *= MOMENTS
+        term = masses(part)
+        for order in range(MOMENTS):
+            np.add.at(moments[order:], index, term)
+            term = term * offset
+    return coefficients_of_moments(np.moveaxis(moments.reshape(rows, n_bins, MOMENTS), 2, 0), s)
 
 
 def coefficients_of_moments(moments: Array, s: float) -> Array:

@@ -75,20 +75,9 @@ def decision_risks(
     grouped: GroupedOutcomes, thresholds: Array, recalibration: str = "monotone"
 ) -> tuple[Array, Array]:
     """Return risk and lowest risk for each threshold."""
-    risk = _Costs(grouped).of_cut(thresholds, np.searchsorted(grouped.prob, thresholds))
-    lowest = (_Costs(order).lowest(thresholds) for order in _orders(grouped, recalibration))
-    return risk, np.minimum.reduce([risk, *lowest])
-
-
-def _orders(grouped: GroupedOutcomes, recalibration: str) -> list[GroupedOutcomes]:
-    """Return the groups in each order of which a recalibration may act on the last ones."""
-    if recalibration == "monotone":
-        return [grouped]
-    prob, weight, positives = grouped.prob, grouped.weight, grouped.positives
-    if recalibration == "either":
-        return [grouped, GroupedOutcomes(prob, weight[::-1], positives[::-1])]
-    order = np.argsort(positives / weight, kind="stable")
-    return [GroupedOutcomes(prob, weight[order], positives[order])]
+    costs = _Costs(grouped)
+    risk = costs.of_cut(thresholds, np.searchsorted(grouped.prob, thresholds))
+    return risk, np.minimum.reduce([risk, *(each.lowest(thresholds) for each in costs.orders(recalibration))])
 
 
 class _Costs:
@@ -96,14 +85,24 @@ class _Costs:
 
     def __init__(self, grouped: GroupedOutcomes) -> None:
         self.grouped = grouped
-        self.events_before = np.concatenate(([0.0], np.cumsum(grouped.positives)))
-        weight_before = np.concatenate(([0.0], np.cumsum(grouped.weight)))
-        events_after = self.events_before[-1] - self.events_before
-        self.negatives_after = (weight_before[-1] - weight_before) - events_after
+        self.weight_before, self.events_before = np.zeros((2, grouped.prob.shape[0] + 1))
+        np.cumsum(grouped.weight, out=self.weight_before[1:])
+        np.cumsum(grouped.positives, out=self.events_before[1:])
+
+    def orders(self, recalibration: str) -> list[_Costs]:
+        """Return the costs in each order of which a recalibration may act on the last groups."""
+        if recalibration == "monotone":
+            return [self]
+        prob, weight, positives = self.grouped.prob, self.grouped.weight, self.grouped.positives
+        if recalibration == "either":
+            return [self, _Costs(GroupedOutcomes(prob, weight[::-1], positives[::-1]))]
+        order = np.argsort(positives / weight, kind="stable")
+        return [_Costs(GroupedOutcomes(prob, weight[order], positives[order]))]
 
     def of_cut(self, thresholds: Array, cut: NDArray[np.intp]) -> Array:
-        risk = thresholds * self.negatives_after[cut] + (1.0 - thresholds) * self.events_before[cut]
-        return np.asarray(risk / self.grouped.total)
+        total, events = self.weight_before[-1], self.events_before[cut]
+        negatives_after = (total - self.weight_before[cut]) - (self.events_before[-1] - events)
+        return np.asarray((thresholds * negatives_after + (1.0 - thresholds) * events) / total)
 
     def lowest(self, thresholds: Array) -> Array:
         """Return the minimum over all cuts, which is where the isotonic fit first reaches the threshold."""
@@ -121,7 +120,7 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[A
     tau, costs = grouped.prob, _Costs(grouped)
     cut = np.arange(tau.shape[0])
     risk = np.maximum(costs.of_cut(tau, cut), costs.of_cut(tau, cut + 1))
-    return [np.maximum(risk - _Costs(order).lowest(tau), 0.0) for order in _orders(grouped, recalibration)]
+    return [np.maximum(risk - each.lowest(tau), 0.0) for each in costs.orders(recalibration)]
 
 
 def _decision_loss(grouped: GroupedOutcomes, recalibration: str = "monotone") -> float:

@@ -152,12 +152,12 @@ class SmoothingAxis:
         t = np.linspace(0.0, 1.0, nodes + 1)
         if self.logit:
             t = expit(self.origin + self.length * t)
-        y, w = self.sample.y, self.sample.weights
+        y, w = self.sample.y, self.sample.w
         if y.dtype.kind == "f":
             terms = w * (1.0 - y), w * y
             coefficients = np.concatenate([self._coefficients(term.__getitem__, s) for term in terms])
         else:
-            coefficients = self._coefficients(w.__getitem__, s, y)
+            coefficients = self._coefficients((lambda rows: 1.0) if w is None else w.__getitem__, s, y)
         others, events = smooth_at_nodes(coefficients, s, nodes)
         weight = others + events
         # eq. 7; t - 0 and t - 1 are odd about 0 and 1
@@ -175,7 +175,7 @@ class SmoothingAxis:
         return self._coefficients(residual, s)
 
     def _coefficients(
-        self, masses: Callable[[slice], Array], s: float, outcome: Codes | None = None
+        self, masses: Callable[[slice], Array | float], s: float, outcome: Codes | None = None
     ) -> Array:
         p = self.sample.p
         x = LogitPositions(p, self.origin, self.length) if self.logit else p
