@@ -33,6 +33,7 @@ _ROUNDING = 1e-15
 _FEWEST_TIED = 10
 
 Recalibration = Literal["monotone", "either", "any"]
+_RECALIBRATIONS = get_args(Recalibration)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +77,11 @@ def decision_risks(
 ) -> tuple[Array, Array]:
     """Return risk and lowest risk for each threshold."""
     costs = _Costs(grouped)
-    risk = costs.of_cut(thresholds, np.searchsorted(grouped.prob, thresholds))
-    return risk, np.minimum.reduce([risk, *(each.lowest(thresholds) for each in costs.orders(recalibration))])
+    risk = costs.of_cut(thresholds, grouped.prob.searchsorted(thresholds))
+    best = risk
+    for each in costs.orders(recalibration):
+        best = np.minimum(best, each.lowest(thresholds))
+    return risk, best
 
 
 class _Costs:
@@ -86,8 +90,8 @@ class _Costs:
     def __init__(self, grouped: GroupedOutcomes) -> None:
         self.grouped = grouped
         self.weight_before, self.events_before = np.zeros((2, grouped.prob.shape[0] + 1))
-        np.cumsum(grouped.weight, out=self.weight_before[1:])
-        np.cumsum(grouped.positives, out=self.events_before[1:])
+        grouped.weight.cumsum(out=self.weight_before[1:])
+        grouped.positives.cumsum(out=self.events_before[1:])
 
     def orders(self, recalibration: str) -> list[_Costs]:
         """Return the costs in each order of which a recalibration may act on the last groups."""
@@ -107,8 +111,8 @@ class _Costs:
     def lowest(self, thresholds: Array) -> Array:
         """Return the minimum over all cuts, which is where the isotonic fit first reaches the threshold."""
         prob, blocks = self.grouped.prob, fit_isotonic(self.grouped)
-        block_start = np.append(np.searchsorted(prob, blocks.lower), prob.shape[0])
-        return self.of_cut(thresholds, block_start[np.searchsorted(blocks.value, thresholds)])
+        block_start = np.concatenate((prob.searchsorted(blocks.lower), (prob.shape[0],)))
+        return self.of_cut(thresholds, block_start[blocks.value.searchsorted(thresholds)])
 
 
 def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[Array]:
@@ -282,7 +286,7 @@ def decision_risk_gap(
     0.375
     0.375
     """
-    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", _RECALIBRATIONS)
     tau = threshold if isinstance(threshold, str) else _validation.check_below_one(threshold, "threshold")
     if isinstance(tau, str):
         _validation.check_option(tau, "threshold", ("max",), "a number")
@@ -366,7 +370,7 @@ def calibration_decision_loss(
     >>> print(f"{calibration_decision_loss([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]):.4f}")
     0.5100
     """
-    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", _RECALIBRATIONS)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _decision_loss(grouped, recalibration), *given)
 
@@ -476,7 +480,7 @@ def decision_risk_result(
     >>> print(decision_risk_result([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]))
     decision risk gap: 0.3000 at threshold 0.6, the maximum over 99 thresholds (bound 0.3500)
     """
-    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", _RECALIBRATIONS)
     tau = check_thresholds(thresholds)
     sample = _validation.check_binary(
         y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels

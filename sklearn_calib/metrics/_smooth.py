@@ -35,8 +35,8 @@ from sklearn_calib._typing import Array, Codes
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
-# The initial guess uses about this many samples.
-_FEW_SAMPLES = 1 << 14
+# The initial guess uses about this many samples, and is a constant for fewer than the second number.
+_FEW_SAMPLES, _FEWEST_GUESSED = 1 << 14, 1 << 12
 _START = 0.03
 # Noise contributes about so many times as much on the logit axis, which is longer.
 _LOGIT_PER_PROBABILITY = 2.0
@@ -218,7 +218,7 @@ def _guess(sample: _validation.BinarySample) -> tuple[float, float]:
     if sample.w is not None:
         residual *= sample.w[::step]
     # in small samples the guess is exactly invariant to scaling and repetition of weights
-    noise = _START if step == 1 else float(_scale_of(0.0, step * (residual**2).sum()))
+    noise = _START if n <= _FEWEST_GUESSED else float(_scale_of(0.0, step * (residual**2).sum()))
     return noise, float(abs(step * residual.sum()))
 
 
