@@ -55,9 +55,14 @@ def node_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
     return 1 << max(6, math.ceil(math.log2(per_scale / s)))
 
 
+def fast_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
+    """Return a number of intervals of which transforms are fast, at least ``per_scale`` for each length s."""
+    return int(next_fast_len(max(64, math.ceil(per_scale / s)), real=True))
+
+
 def moment_bins(s: float) -> int:
     """Return the number of bins whose moments determine the coefficients at scale s."""
-    return int(next_fast_len(max(64, math.ceil(_BINS_FOR_MOMENTS / s)), real=True))
+    return fast_count(s, _BINS_FOR_MOMENTS)
 
 
 class LogitPositions:
@@ -209,7 +214,7 @@ class CosineProjection:
 
 def smoothed_errors(coefficients: Array, s: Array) -> Array:
     """Return the integral of the absolute smoothed residual of each row, at most 1, each at its own scale."""
-    nodes = next_fast_len(max(64, math.ceil(NODES_PER_SCALE / float(s.min()))), real=True)
+    nodes = fast_count(float(s.min()))
     errors = np.empty(s.shape[0])
     for part in blocks(s.shape[0], _WORK, nodes):
         values = smooth_at_nodes(coefficients[part], s[part], nodes)
