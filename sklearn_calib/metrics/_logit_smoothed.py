@@ -14,7 +14,7 @@ from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._links import clip_probability, logit
-from sklearn_calib._core._smoothing import NODES_PER_SCALE, fast_count, integrate_absolute_rows
+from sklearn_calib._core._smoothing import NODES_PER_SCALE, integrate_absolute_rows
 from sklearn_calib._core._weights import effective_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
@@ -28,8 +28,6 @@ _SMALLEST_AUTOMATIC = 1e-3
 _MOST_KERNEL_NODES, _MOST_ENTRIES = 1 << 20, 1 << 23
 # The density of the noise is truncated at this many standard deviations, which leaves out 2e-9 of it.
 _REACH = 6.0
-# Nodes for each bandwidth at which the error of the quadrature, of few predictions, is below 1e-6.
-_NODES = 13
 # Samples times nodes that are held in memory at a time, few enough to stay in cache.
 _WORK = 1 << 17
 
@@ -51,7 +49,7 @@ def _make(prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussia
         )
     h = logit(prob)
     origin, length = logit_axis(float(h[0]), float(h[-1]), bandwidth)
-    finest = min(bandwidth, 2.0) / length
+    finest = min(bandwidth, 1.0) / length
     if noise != "gaussian" or finest * _MOST_KERNEL_NODES < NODES_PER_SCALE:
         return None
     nodes = math.ceil(NODES_PER_SCALE / finest)
@@ -184,7 +182,7 @@ def logit_smoothed_ece(
         if noise == "uniform":
             return min(_uniform_noise(sample, width), 1.0)  # rounding can exceed 1 by an ulp
         # the area of eq. 7 of smooth ECE, on the axis of log-odds
-        return axis.curve(width, _NODES, fast_count)[-1]
+        return axis.curve(width)[-1]
 
     return checked_error(error, y_true, y_proba, sample_weight, pos_label, reduction, labels)
 

@@ -143,15 +143,12 @@ class SmoothingAxis:
             )
 
     def curve(
-        self,
-        bandwidth: float,
-        per_scale: float = NODES_PER_SCALE,
-        count: Callable[[float, float], int] = node_count,
+        self, bandwidth: float, per_scale: float = NODES_PER_SCALE
     ) -> tuple[Array, Array, Array, float]:
         """Return nodes, the smoothed weights of events and of all samples there, and the area of eq. 7."""
         s = bandwidth / self.length
         # the sigmoid changes within a few log-odds, however large the bandwidth
-        nodes = count(min(s, max(2.0 / self.length, _SMALLEST_BANDWIDTH)), per_scale)
+        nodes = node_count(min(s, max(1.0 / self.length, _SMALLEST_BANDWIDTH)), per_scale)
         t = np.linspace(0.0, 1.0, nodes + 1)
         if self.logit:
             t = expit(self.origin + self.length * t)
