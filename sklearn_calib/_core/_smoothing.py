@@ -101,8 +101,8 @@ def coefficients_of_masses(
         index *= MOMENTS
         term = masses(part)
         for order in range(MOMENTS):
+            term = term * offset if order else term
             np.add.at(moments[order:], index, term)
-            term = term * offset
     return coefficients_of_moments(np.moveaxis(moments.reshape(rows, n_bins, MOMENTS), 2, 0), s)
 
 

@@ -154,7 +154,7 @@ class SmoothingAxis:
             t = expit(self.origin + self.length * t)
         y, w = self.sample.y, self.sample.w
         if y.dtype.kind == "f":
-            terms = w * (1.0 - y), w * y
+            terms = self.sample.weights * (1.0 - y), self.sample.weights * y
             coefficients = np.concatenate([self._coefficients(term.__getitem__, s) for term in terms])
         else:
             coefficients = self._coefficients((lambda rows: 1.0) if w is None else w.__getitem__, s, y)
