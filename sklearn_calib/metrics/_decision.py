@@ -20,7 +20,7 @@ from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one, value_of_groups
-from sklearn_calib.metrics._reductions import Reduction, error_of_groups
+from sklearn_calib.metrics._reductions import Reduction, checked_error, error_of_groups
 
 # Predictions are pooled in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
 # calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.
@@ -385,6 +385,15 @@ def _make_benefit(prob: Array, n_samples: float, threshold: float = 0.5) -> Eval
     return benefits
 
 
+def _benefit(sample: _validation.BinarySample, threshold: float) -> float:
+    # samples below and above the threshold: no sort is needed
+    above = sample.p >= threshold
+    events = sample.y if sample.w is None else sample.w * sample.y
+    weight, positives = (np.bincount(above, each, 2).astype(np.float64) for each in (sample.w, events))
+    grouped = GroupedOutcomes(np.array([0.0, threshold]), weight, positives)
+    return value_of_groups(_make_benefit(grouped.prob, grouped.total, threshold), grouped)
+
+
 @shared_docs
 @MetricKernel(_make_benefit, greater_is_better=True, _range=(-np.inf, 1.0))
 def net_benefit(
@@ -443,7 +452,7 @@ def net_benefit(
     """
     t = _validation.check_below_one(threshold, "threshold")
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda g: value_of_groups(_make_benefit(g.prob, g.total, t), g), *given)
+    return checked_error(lambda sample: _benefit(sample, t), *given)
 
 
 @shared_docs
