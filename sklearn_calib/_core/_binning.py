@@ -136,11 +136,11 @@ def bin_offsets(x: Array, n_bins: int) -> tuple[Codes, Array]:
     Bins are those of the rounded product, unlike in :func:`uniform_bins`; the offset is consistent with them.
     """
     offset = x * n_bins
-    index = offset.astype(np.int64)
-    np.minimum(index, n_bins - 1, out=index)
-    offset -= index
+    whole = np.floor(offset)
+    np.minimum(whole, n_bins - 1, out=whole)
+    offset -= whole
     offset -= 0.5
-    return index, offset
+    return whole.astype(np.int64), offset
 
 
 class OctaveBins:

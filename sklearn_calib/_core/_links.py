@@ -16,7 +16,8 @@ def clip_probability(p: Array, eps: float = EPS) -> Array:
 
 def logit(p: Array, eps: float = EPS) -> Array:
     """Return log(p / (1 - p)) of the clipped probabilities; finite for every p in [0, 1]."""
-    q = clip_probability(p, eps)
+    q = np.maximum(p, eps)
+    np.minimum(q, 1.0 - eps, out=q)
     out: Array = np.subtract(1.0, q)
     np.divide(q, out, out=out)
     return np.log(out, out=out)

@@ -24,7 +24,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals, value_of_groups
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
 
@@ -45,7 +45,8 @@ def _make(prob: Array, n_samples: float) -> Evaluate:
 
 def cutoff_of_groups(grouped: GroupedOutcomes) -> float:
     """Return the cutoff calibration error of grouped outcomes."""
-    return value_of_groups(_make(grouped.prob, grouped.total), grouped)
+    walk = residual_walk(grouped)
+    return float(walk.max() - walk.min()) / grouped.total
 
 
 def walk_range(y: NDArray[np.int64], p: Array) -> float:

@@ -20,7 +20,7 @@ from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._cutoff import cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, one_by_one, value_of_groups
-from sklearn_calib.metrics._reductions import Reduction, error_of_groups
+from sklearn_calib.metrics._reductions import Reduction, checked_error, error_of_groups
 
 # Predictions are pooled in bins of equal mass, so many for each n^(1/3) samples. Where predictions are
 # calibrated the best cut lies within some n^(-1/3) of the mass around the threshold: a bin is a small part.
@@ -33,6 +33,7 @@ _ROUNDING = 1e-15
 _FEWEST_TIED = 10
 
 Recalibration = Literal["monotone", "either", "any"]
+_RECALIBRATIONS = get_args(Recalibration)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,20 +76,12 @@ def decision_risks(
     grouped: GroupedOutcomes, thresholds: Array, recalibration: str = "monotone"
 ) -> tuple[Array, Array]:
     """Return risk and lowest risk for each threshold."""
-    risk = _Costs(grouped).of_cut(thresholds, np.searchsorted(grouped.prob, thresholds))
-    lowest = (_Costs(order).lowest(thresholds) for order in _orders(grouped, recalibration))
-    return risk, np.minimum.reduce([risk, *lowest])
-
-
-def _orders(grouped: GroupedOutcomes, recalibration: str) -> list[GroupedOutcomes]:
-    """Return the groups in each order of which a recalibration may act on the last ones."""
-    if recalibration == "monotone":
-        return [grouped]
-    prob, weight, positives = grouped.prob, grouped.weight, grouped.positives
-    if recalibration == "either":
-        return [grouped, GroupedOutcomes(prob, weight[::-1], positives[::-1])]
-    order = np.argsort(positives / weight, kind="stable")
-    return [GroupedOutcomes(prob, weight[order], positives[order])]
+    costs = _Costs(grouped)
+    risk = costs.of_cut(thresholds, grouped.prob.searchsorted(thresholds))
+    best = risk
+    for each in costs.orders(recalibration):
+        best = np.minimum(best, each.lowest(thresholds))
+    return risk, best
 
 
 class _Costs:
@@ -96,20 +89,30 @@ class _Costs:
 
     def __init__(self, grouped: GroupedOutcomes) -> None:
         self.grouped = grouped
-        self.events_before = np.concatenate(([0.0], np.cumsum(grouped.positives)))
-        weight_before = np.concatenate(([0.0], np.cumsum(grouped.weight)))
-        events_after = self.events_before[-1] - self.events_before
-        self.negatives_after = (weight_before[-1] - weight_before) - events_after
+        self.weight_before, self.events_before = np.zeros((2, grouped.prob.shape[0] + 1))
+        grouped.weight.cumsum(out=self.weight_before[1:])
+        grouped.positives.cumsum(out=self.events_before[1:])
+
+    def orders(self, recalibration: str) -> list[_Costs]:
+        """Return the costs in each order of which a recalibration may act on the last groups."""
+        if recalibration == "monotone":
+            return [self]
+        prob, weight, positives = self.grouped.prob, self.grouped.weight, self.grouped.positives
+        if recalibration == "either":
+            return [self, _Costs(GroupedOutcomes(prob, weight[::-1], positives[::-1]))]
+        order = np.argsort(positives / weight, kind="stable")
+        return [_Costs(GroupedOutcomes(prob, weight[order], positives[order]))]
 
     def of_cut(self, thresholds: Array, cut: NDArray[np.intp]) -> Array:
-        risk = thresholds * self.negatives_after[cut] + (1.0 - thresholds) * self.events_before[cut]
-        return np.asarray(risk / self.grouped.total)
+        total, events = self.weight_before[-1], self.events_before[cut]
+        negatives_after = (total - self.weight_before[cut]) - (self.events_before[-1] - events)
+        return np.asarray((thresholds * negatives_after + (1.0 - thresholds) * events) / total)
 
     def lowest(self, thresholds: Array) -> Array:
         """Return the minimum over all cuts, which is where the isotonic fit first reaches the threshold."""
         prob, blocks = self.grouped.prob, fit_isotonic(self.grouped)
-        block_start = np.append(np.searchsorted(prob, blocks.lower), prob.shape[0])
-        return self.of_cut(thresholds, block_start[np.searchsorted(blocks.value, thresholds)])
+        block_start = np.concatenate((prob.searchsorted(blocks.lower), (prob.shape[0],)))
+        return self.of_cut(thresholds, block_start[blocks.value.searchsorted(thresholds)])
 
 
 def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[Array]:
@@ -121,7 +124,7 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[A
     tau, costs = grouped.prob, _Costs(grouped)
     cut = np.arange(tau.shape[0])
     risk = np.maximum(costs.of_cut(tau, cut), costs.of_cut(tau, cut + 1))
-    return [np.maximum(risk - _Costs(order).lowest(tau), 0.0) for order in _orders(grouped, recalibration)]
+    return [np.maximum(risk - each.lowest(tau), 0.0) for each in costs.orders(recalibration)]
 
 
 def _decision_loss(grouped: GroupedOutcomes, recalibration: str = "monotone") -> float:
@@ -283,7 +286,7 @@ def decision_risk_gap(
     0.375
     0.375
     """
-    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", _RECALIBRATIONS)
     tau = threshold if isinstance(threshold, str) else _validation.check_below_one(threshold, "threshold")
     if isinstance(tau, str):
         _validation.check_option(tau, "threshold", ("max",), "a number")
@@ -367,7 +370,7 @@ def calibration_decision_loss(
     >>> print(f"{calibration_decision_loss([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]):.4f}")
     0.5100
     """
-    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", _RECALIBRATIONS)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
     return error_of_groups(lambda grouped: _decision_loss(grouped, recalibration), *given)
 
@@ -380,6 +383,15 @@ def _make_benefit(prob: Array, n_samples: float, threshold: float = 0.5) -> Eval
         return np.asarray((events - odds * (treated - events)) / count.sum(axis=0))
 
     return benefits
+
+
+def _benefit(sample: _validation.BinarySample, threshold: float) -> float:
+    # samples below and above the threshold: no sort is needed
+    above = sample.p >= threshold
+    events = sample.y if sample.w is None else sample.w * sample.y
+    weight, positives = (np.bincount(above, each, 2).astype(np.float64) for each in (sample.w, events))
+    grouped = GroupedOutcomes(np.array([0.0, threshold]), weight, positives)
+    return value_of_groups(_make_benefit(grouped.prob, grouped.total, threshold), grouped)
 
 
 @shared_docs
@@ -440,7 +452,7 @@ def net_benefit(
     """
     t = _validation.check_below_one(threshold, "threshold")
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda g: value_of_groups(_make_benefit(g.prob, g.total, t), g), *given)
+    return checked_error(lambda sample: _benefit(sample, t), *given)
 
 
 @shared_docs
@@ -477,7 +489,7 @@ def decision_risk_result(
     >>> print(decision_risk_result([0, 0, 0, 1], [0.1, 0.6, 0.7, 0.8]))
     decision risk gap: 0.3000 at threshold 0.6, the maximum over 99 thresholds (bound 0.3500)
     """
-    _validation.check_option(recalibration, "recalibration", get_args(Recalibration))
+    _validation.check_option(recalibration, "recalibration", _RECALIBRATIONS)
     tau = check_thresholds(thresholds)
     sample = _validation.check_binary(
         y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels

@@ -14,7 +14,6 @@ from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
-from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
@@ -73,26 +72,33 @@ class ScoreDecomposition:
     _repr_html_ = text_html
 
 
-def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> float:
-    """Return the mean score of one prediction per group; infinite if an event had probability 0."""
-    negatives = grouped.weight - grouped.positives
+def _mean_score(grouped: GroupedOutcomes, score: str) -> float:
+    """Return the mean score of the predictions; infinite if an event had probability 0."""
+    p, negatives = grouped.prob, grouped.weight - grouped.positives
     if score == "brier":
-        losses = grouped.positives * (1.0 - prediction) ** 2 + negatives * prediction**2
+        losses = grouped.positives * (1.0 - p) ** 2 + negatives * p**2
     else:
-        losses = -(xlogy(grouped.positives, prediction) + xlog1py(negatives, -prediction))
+        losses = -(xlogy(grouped.positives, p) + xlog1py(negatives, -p))
     return float(losses.sum() / grouped.total)
+
+
+def _entropy(frequency: Any, score: str) -> Any:
+    """Return the mean score of event frequencies as predictions of the same outcomes."""
+    if score == "brier":
+        return frequency * (1.0 - frequency)
+    return -(xlogy(frequency, frequency) + xlog1py(1.0 - frequency, -frequency))
 
 
 def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isotonic") -> ScoreDecomposition:
     """Return the decomposition of grouped outcomes."""
     if recalibration == "isotonic":
         fit = fit_isotonic(grouped)
-        recalibrated = fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1]
+        recalibrated, weight = fit.value, fit.weight
     else:
-        recalibrated = grouped.positives / grouped.weight
-    original, refined = (_mean_score(grouped, p, score) for p in (grouped.prob, recalibrated))
-    base_rate = grouped.positives.sum() / grouped.total
-    uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
+        recalibrated, weight = grouped.positives / grouped.weight, grouped.weight
+    original = _mean_score(grouped, score)
+    refined = float((weight * _entropy(recalibrated, score)).sum() / grouped.total)
+    uncertainty = float(_entropy(grouped.positives.sum() / grouped.total, score))
     return ScoreDecomposition(
         score=original,
         # non-negative up to rounding, as the fit is optimal among all (monotone) functions

@@ -49,7 +49,7 @@ def _make(prob: Array, n_samples: float, bandwidth: float, noise: str = "gaussia
         )
     h = logit(prob)
     origin, length = logit_axis(float(h[0]), float(h[-1]), bandwidth)
-    finest = min(bandwidth, 2.0) / length
+    finest = min(bandwidth, 1.0) / length
     if noise != "gaussian" or finest * _MOST_KERNEL_NODES < NODES_PER_SCALE:
         return None
     nodes = math.ceil(NODES_PER_SCALE / finest)

@@ -35,8 +35,8 @@ from sklearn_calib._typing import Array, Codes
 from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel, residuals
 from sklearn_calib.metrics._reductions import Reduction, checked_error
 
-# The initial guess uses about this many samples.
-_FEW_SAMPLES = 1 << 14
+# The initial guess uses about this many samples, and is a constant for fewer than the second number.
+_FEW_SAMPLES, _FEWEST_GUESSED = 1 << 14, 1 << 12
 _START = 0.03
 # Noise contributes about so many times as much on the logit axis, which is longer.
 _LOGIT_PER_PROBABILITY = 2.0
@@ -148,16 +148,16 @@ class SmoothingAxis:
         """Return nodes, the smoothed weights of events and of all samples there, and the area of eq. 7."""
         s = bandwidth / self.length
         # the sigmoid changes within a few log-odds, however large the bandwidth
-        nodes = node_count(min(s, max(2.0 / self.length, _SMALLEST_BANDWIDTH)), per_scale)
+        nodes = node_count(min(s, max(1.0 / self.length, _SMALLEST_BANDWIDTH)), per_scale)
         t = np.linspace(0.0, 1.0, nodes + 1)
         if self.logit:
             t = expit(self.origin + self.length * t)
-        y, w = self.sample.y, self.sample.weights
+        y, w = self.sample.y, self.sample.w
         if y.dtype.kind == "f":
-            terms = w * (1.0 - y), w * y
+            terms = self.sample.weights * (1.0 - y), self.sample.weights * y
             coefficients = np.concatenate([self._coefficients(term.__getitem__, s) for term in terms])
         else:
-            coefficients = self._coefficients(w.__getitem__, s, y)
+            coefficients = self._coefficients((lambda rows: 1.0) if w is None else w.__getitem__, s, y)
         others, events = smooth_at_nodes(coefficients, s, nodes)
         weight = others + events
         # eq. 7; t - 0 and t - 1 are odd about 0 and 1
@@ -175,7 +175,7 @@ class SmoothingAxis:
         return self._coefficients(residual, s)
 
     def _coefficients(
-        self, masses: Callable[[slice], Array], s: float, outcome: Codes | None = None
+        self, masses: Callable[[slice], Array | float], s: float, outcome: Codes | None = None
     ) -> Array:
         p = self.sample.p
         x = LogitPositions(p, self.origin, self.length) if self.logit else p
@@ -218,7 +218,7 @@ def _guess(sample: _validation.BinarySample) -> tuple[float, float]:
     if sample.w is not None:
         residual *= sample.w[::step]
     # in small samples the guess is exactly invariant to scaling and repetition of weights
-    noise = _START if step == 1 else float(_scale_of(0.0, step * (residual**2).sum()))
+    noise = _START if n <= _FEWEST_GUESSED else float(_scale_of(0.0, step * (residual**2).sum()))
     return noise, float(abs(step * residual.sum()))
 
 

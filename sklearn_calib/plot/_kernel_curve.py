@@ -46,9 +46,13 @@ class KernelCurve:
             bounds = length / math.sqrt(12.0) * sample.total ** np.array([-1.0 / 3.0, -0.2])
             smallest = SMALLEST_SCALE * max(length, 1.0)
             self.bandwidth = float(np.clip(self.bandwidth, *np.maximum(bounds, smallest)))
+        ends = axis.probability(np.array([0.0, 1.0]))
+        if axis.logit and not ((sample.p > 0.0) & (sample.p < 1.0)).any():
+            # a logit axis shows predictions of 0 and 1, if there are no others, at its ends
+            sample = replace(sample, p=np.clip(sample.p, *ends))
         self._scale, self._axis = scale, SmoothingAxis(sample, scale, self.bandwidth)
         self._s = self.bandwidth / self._axis.length
-        low, high = self._place(axis.probability(np.array([0.0, 1.0]))).tolist()
+        low, high = self._place(ends).tolist()
         # fine enough for the range shown, which may be short
         fine = min((_EVEN - 1) * self._s / max(high - low, 1e-12), _MOST_NODES * self._s)
         self._per_scale = max(NODES_PER_SCALE, fine)

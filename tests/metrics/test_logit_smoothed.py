@@ -28,6 +28,13 @@ def test_gaussian_noise_is_the_definition(s):
     assert value == pytest.approx(logit_smoothed_ece_at(y, p, w, s, EPS), abs=1e-6)
 
 
+def test_wide_noise_of_few_predictions_is_the_definition():
+    # the sigmoid, not the noise, determines how many nodes are needed
+    y, p = np.array([1, 0, 1, 0]), np.array([0.479, 0.588, 0.497, 0.606])
+    expected = logit_smoothed_ece_at(y, p, np.ones(4), 2.0, EPS)
+    assert logit_smoothed_ece(y, p, bandwidth=2.0) == pytest.approx(expected, abs=1e-6)
+
+
 @pytest.mark.parametrize("s", [1e-3, 0.1, 1.0, 20.0])
 def test_uniform_noise_is_the_definition(s):
     y, p, w = sample(1)
