@@ -15,11 +15,11 @@ from sklearn_calib import _validation
 from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import monotone_distance
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._transport import gather, interval_error, transport_distance
+from sklearn_calib._core._transport import gather, interval_error, transport_distances
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
+from sklearn_calib.metrics._metric_kernel import MetricKernel, of_groups, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 
@@ -193,20 +193,19 @@ class CalibrationDistance:
     _repr_html_ = text_html
 
 
-def _transport(grouped: GroupedOutcomes, n_bins: int) -> tuple[float, float]:
-    """Return the lower distance on a grid of ``n_bins`` bins, and a bound on its error."""
-    moved = 0.0
-    if grouped.prob.shape[0] > n_bins:
-        grouped, moved = gather(grouped, n_bins)
-    return transport_distance(grouped, np.arange(n_bins + 1) / n_bins), moved + 0.5 / n_bins
+def _transport(samples: list[GroupedOutcomes], n_bins: int = 200) -> tuple[Array, Array]:
+    """Return the lower distance of each sample on a grid of ``n_bins`` bins, and a bound on its error."""
+    few = [gather(each, n_bins) if each.prob.shape[0] > n_bins else (each, 0.0) for each in samples]
+    gathered, moved = zip(*few, strict=True)
+    return np.minimum(transport_distances(gathered, n_bins), 1.0), np.array(moved) + 0.5 / n_bins
 
 
-def _lower_distance(grouped: GroupedOutcomes, n_bins: int = 200) -> float:
-    return min(_transport(grouped, n_bins)[0], 1.0)
+def _lower_distances(samples: list[GroupedOutcomes], n_bins: int = 200) -> Array:
+    return _transport(samples, n_bins)[0]
 
 
 @shared_docs
-@MetricKernel(one_by_one(_lower_distance), calibration_error=True, _most_distinct=1 << 11)
+@MetricKernel(of_groups(_lower_distances), calibration_error=True, _most_distinct=1 << 11)
 def lower_distance_to_calibration(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -263,7 +262,7 @@ def lower_distance_to_calibration(
     """
     n_bins = _validation.check_size(n_bins, "n_bins", maximum=_MOST_BINS)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(partial(_lower_distance, n_bins=n_bins), *given)
+    return error_of_groups(lambda grouped: float(_lower_distances([grouped], n_bins)[0]), *given)
 
 
 @shared_docs
@@ -374,7 +373,7 @@ def distance_from_calibration(
         y_true, y_proba, sample_weight, pos_label, fractions=True, labels=labels
     )
     grouped = group_outcomes(sample.y, sample.p, sample.w)
-    transport, resolution = _transport(grouped, n_bins)
+    transport, resolution = (float(values[0]) for values in _transport([grouped], n_bins))
     interval = min(interval_error(grouped, DISTINCT), 1.0)
     smooth = smooth_calibration_error(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
     upper = min(interval, 4.0 * math.sqrt(transport))
