@@ -209,12 +209,13 @@ class _Newton:
 def transport_distances(samples: Sequence[GroupedOutcomes], n_bins: int) -> Array:
     """Return the smallest mean distance by which each sample must move to become calibrated on a grid.
 
-    Samples move along the line and may be divided; the targets are j / n_bins. The error is at most 1e-10, or
-    1e-9 if fewer than 1e-9 of the samples have one of the outcomes. About 15 steps, O(bins + predictions) each.
+    Samples move along the line and may be divided; the targets are j / n_bins. The error is at most 1e-10,
+    or 1e-9 if fewer than 1e-9 of the samples have one of the outcomes. About 15 steps, O(bins + predictions)
+    each.
     """
-    # samples of one outcome all move to it
-    distance = np.array([np.abs(each.residual).sum() / each.total for each in samples])
     rates = np.array([each.positives.sum() / each.total for each in samples])
+    # if there is only one outcome, all samples move to it
+    distance = rates + [(each.weight - 2.0 * each.positives) @ each.prob / each.total for each in samples]
     mixed = np.flatnonzero(np.minimum(rates, 1.0 - rates) > _RAREST)
     for first in range(0, mixed.shape[0], _TOGETHER):
         chunk = mixed[first : first + _TOGETHER]
