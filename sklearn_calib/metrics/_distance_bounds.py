@@ -44,24 +44,15 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
     return mass + float(gap @ np.abs(walk)) + monotone_distance(inside, gap)
 
 
-def _bounded_supremum(residual: Array, gap: Array) -> float:
-    """Return max of sum_j c_j u_j over u in [-1, 1] whose neighbors differ by at most ``gap``.
-
-    The dual is a flow along the line that may start and end anywhere at a cost of 1. With the cumulative
-    residuals C, it is the minimum of the integral of |C(t) - D(t)| dt plus the total variation of D, which
-    begins at 0 and ends at the last C.
-    """
-    walk = np.append(0.0, np.cumsum(residual))
-    # a weight above 1 holds an end
-    return variation_distance(walk, np.concatenate(([2.0], gap, [2.0])))
-
-
 def _smooth_error(grouped: GroupedOutcomes, scale: str = "probability") -> float:
     if scale == "probability":
         return _lipschitz_supremum(grouped) / grouped.total
-    # across a gap of 2, any two values are possible
+    # The dual is a flow along the line that may start and end anywhere at a cost of 1: the minimum of the
+    # integral of |C(t) - D(t)| dt plus the total variation of D, from 0 to the last C, which weights of 2 hold.
+    # Across a gap of 2, any two values are possible.
     gap = np.minimum(np.diff(logit(grouped.prob)), 2.0)
-    return min(_bounded_supremum(grouped.residual, gap) / grouped.total, 1.0)
+    walk = np.append(0.0, np.cumsum(grouped.residual))
+    return min(variation_distance(walk, np.concatenate(([2.0], gap, [2.0]))) / grouped.total, 1.0)
 
 
 @shared_docs
