@@ -48,7 +48,7 @@ def _smooth_error(grouped: GroupedOutcomes, scale: str = "probability") -> float
     if scale == "probability":
         return _lipschitz_supremum(grouped) / grouped.total
     # The dual is a flow along the line that may start and end anywhere at a cost of 1: the minimum of the
-    # integral of |C(t) - D(t)| dt plus the total variation of D, from 0 to the last C, which weights of 2 hold.
+    # integral of |C(t) - D(t)| dt plus the total variation of D, from 0 to the last C, held by weights of 2.
     # Across a gap of 2, any two values are possible.
     gap = np.minimum(np.diff(logit(grouped.prob)), 2.0)
     walk = np.append(0.0, np.cumsum(grouped.residual))
