@@ -101,7 +101,8 @@ def transport_program(y, p, w, grid):
     # sum_i pi(i, u) (y_i - u) = 0 for every u
     balance = np.hstack([np.diag(outcome - grid) for outcome in y])
     A_eq, b_eq = np.vstack([marginal, balance]), np.append(w / w.sum(), np.zeros(k))
-    solution = linprog(cost, A_eq=A_eq, b_eq=b_eq, method="highs")
+    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    solution = linprog(cost, A_eq=A_eq, b_eq=b_eq, method="highs", options=tight)
     assert solution.status == 0
     return solution.fun
 

@@ -200,22 +200,26 @@ def bind_kernel(metric: Any, n_samples: float) -> BoundKernel | None:
     return BoundKernel(kernel, params)
 
 
-def one_by_one(value: Callable[..., float]) -> Callable[..., Evaluate]:
-    """Return a kernel that evaluates ``value(grouped, **params)`` for one sample after the other."""
+def of_groups(values: Callable[..., Any]) -> Callable[..., Evaluate]:
+    """Return a kernel that evaluates ``values(samples, **params)`` for a list of grouped samples."""
 
     def make(prob: Array, n_samples: float, **params: Any) -> Evaluate:
         def evaluate(count: Array, positives: Array) -> Array:
             counts = np.broadcast_to(count, positives.shape)
-            values = []
+            samples = []
             for weight, events in zip(counts.T, positives.T, strict=True):
                 used = weight > 0
-                grouped = GroupedOutcomes(prob[used], weight[used], events[used].astype(np.float64))
-                values.append(value(grouped, **params))
-            return np.array(values)
+                samples.append(GroupedOutcomes(prob[used], weight[used], events[used].astype(np.float64)))
+            return np.asarray(values(samples, **params))
 
         return evaluate
 
     return make
+
+
+def one_by_one(value: Callable[..., float]) -> Callable[..., Evaluate]:
+    """Return a kernel that evaluates ``value(grouped, **params)`` for one sample after the other."""
+    return of_groups(lambda samples, **params: [value(each, **params) for each in samples])
 
 
 def residuals(prob: Array, count: Array, positives: Array) -> Array:

@@ -6,7 +6,7 @@ import pytest
 from sklearn_calib import metrics
 from sklearn_calib._core._grouping import group_outcomes
 from sklearn_calib._core._transport import interval_error
-from tests._references import lipschitz_program
+from tests._references import lipschitz_program, transport_program
 from tests._samples import simulated, small
 
 
@@ -27,6 +27,59 @@ def test_by_hand():
     found = metrics.distance_from_calibration(y, p)
     assert found.transport == pytest.approx((0.5 - eps) * 2 * eps, abs=1e-9)
     assert (found.smooth, found.interval) == (pytest.approx((0.5 - eps) * eps), pytest.approx(2 * eps))
+
+
+def awkward(rng):
+    """Few samples, also on or next to the grid or in a corner, of any weights, and nearly calibrated ones."""
+    n_bins = rng.integers(1, 13)
+    n = rng.integers(1, n_bins + 1)
+    grid = rng.integers(0, n_bins + 1, n) / n_bins
+    p = [
+        rng.random(n),
+        grid,
+        np.clip(grid + rng.choice([0, 1e-16, 1e-12, -1e-12, 1e-8], n), 0, 1),
+        rng.beta(0.1, 0.1, n),
+        rng.choice([0, 1e-300, 1e-9, 0.5, 1 - 1e-9, 1], n),
+    ][rng.integers(5)]
+    weight = [np.ones(n), 10 ** rng.uniform(-3, 3, n), 10 ** rng.uniform(-8, 8, n)][rng.integers(3)]
+    rate = [rng.random(n), rng.integers(0, 2, n), p, np.clip(p + rng.choice([1e-9, 1e-4], n), 0, 1)]
+    events = rate[rng.integers(4)] * weight
+    y, p, w = np.repeat([1, 0], n), np.tile(p, 2), np.append(events, weight - events)
+    return y[w > 0], p[w > 0], w[w > 0], n_bins
+
+
+def check_transport(seeds):
+    for seed in seeds:
+        y, p, w, n_bins = awkward(np.random.default_rng(seed))
+        found = metrics.lower_distance_to_calibration(y, p, n_bins=n_bins, sample_weight=w, pos_label=1)
+        expected = transport_program(y, p, w, np.arange(n_bins + 1) / n_bins)
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:y_proba contains only 0 and 1")
+def test_the_lower_distance_is_its_program():
+    check_transport(range(24))
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:y_proba contains only 0 and 1")
+def test_the_lower_distance_is_its_program_in_many_cases():
+    check_transport(range(24, 900))
+
+
+@pytest.mark.parametrize("excess", [0.0, 1e-12, 1e-9, 1e-7, 1e-4, 0.013, 0.4])
+def test_a_constant_prediction_on_the_grid_moves_by_its_error(excess):
+    for p, n_bins in ((0.5, 200), (0.5, 2), (0.25, 4)):
+        found = metrics.lower_distance_to_calibration(
+            [1, 0], [p, p], sample_weight=[p + excess, 1 - p - excess], n_bins=n_bins
+        )
+        assert found == pytest.approx(excess, abs=1e-10)
+
+
+@pytest.mark.parametrize("rare", [1e-12, 1e-8, 1e-5])
+def test_an_outcome_of_little_weight(rare):
+    found = metrics.lower_distance_to_calibration([1, 0], [0.25, 0.25], sample_weight=[rare, 1 - rare])
+    assert found == pytest.approx(0.25 - rare, abs=1e-9)
 
 
 def test_the_text_contains_the_error_of_the_grid():
@@ -81,6 +134,16 @@ def test_weak_calibration_on_log_odds_is_its_program(seed):
         value = metrics.smooth_calibration_error(y, q, sample_weight=w, scale="logit")
         assert value == pytest.approx(lipschitz_program(y, q, w, log_odds), abs=1e-9)
         assert value >= metrics.smooth_calibration_error(y, q, sample_weight=w) - 1e-12
+
+
+def test_weak_calibration_of_many_predictions_on_log_odds_is_its_program():
+    """Residuals of either sign between predictions with log-odds from -9 to 9, most of them at either end."""
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 40, 250):
+        p = 1 / (1 + np.exp(-rng.choice([1.0, 9.0], n) * np.tanh(rng.normal(size=n))))
+        y, w = (rng.random(n) < p).astype(int), rng.random(n) + 0.1
+        value = metrics.smooth_calibration_error(y, p, sample_weight=w, scale="logit", pos_label=1)
+        assert value == pytest.approx(lipschitz_program(y, p, w, log_odds), abs=1e-9)
 
 
 def test_predictions_that_the_smallest_numbers_part():
