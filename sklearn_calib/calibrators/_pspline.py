@@ -288,7 +288,8 @@ def place_knots(x: Array, weight: Array, n_knots: int) -> Array:
 def cells(x: Array, knots: Array, number: int) -> NDArray[np.intp]:
     """Return the first of the sorted values in each of so many cells of equal width between two knots."""
     edges = np.linspace(knots[:-1], knots[1:], number, endpoint=False, axis=1).ravel()
-    starts = np.unique(np.searchsorted(x, edges))
+    starts = np.searchsorted(x, edges)
+    starts = starts[group_starts(starts)]
     return starts[starts < x.shape[0]]
 
 
