@@ -124,7 +124,7 @@ def coefficients_of_moments(moments: Array, s: float) -> Array:
     return np.asarray(out / 2)
 
 
-@np.errstate(under="ignore")
+@np.errstate(under="ignore", over="ignore")
 def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
     """Evaluate the smoothed masses at t = j / nodes, j = 0..nodes; works on the last axis.
 
@@ -135,8 +135,7 @@ def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
     used = min(coefficients.shape[-1], harmonics(float(scale.min())), nodes)
     k = np.arange(used)
     series = np.zeros((*coefficients.shape[:-1], nodes + 1))
-    with np.errstate(over="ignore"):
-        damping = np.exp(-0.5 * (math.pi * scale * k) ** 2)
+    damping = np.exp(-0.5 * (math.pi * scale * k) ** 2)
     np.multiply(coefficients[..., :used], damping, out=series[..., :used])
     return np.asarray(dct(series, type=1, overwrite_x=True))
 

@@ -85,14 +85,13 @@ def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> floa
 
 def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isotonic") -> ScoreDecomposition:
     """Return the decomposition of grouped outcomes."""
+    levels, total, events = grouped, grouped.total, float(grouped.positives.sum())
     if recalibration == "isotonic":
         fit = fit_isotonic(grouped)
-        recalibrated = fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1]
-    else:
-        recalibrated = grouped.positives / grouped.weight
-    original, refined = (_mean_score(grouped, p, score) for p in (grouped.prob, recalibrated))
-    base_rate = grouped.positives.sum() / grouped.total
-    uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
+        levels = GroupedOutcomes(fit.lower, fit.weight, fit.value * fit.weight)
+    whole = GroupedOutcomes(np.array([events / total]), np.array([total]), np.array([events]))
+    original = _mean_score(grouped, grouped.prob, score)
+    refined, uncertainty = (_mean_score(each, each.positives / each.weight, score) for each in (levels, whole))
     return ScoreDecomposition(
         score=original,
         # non-negative up to rounding, as the fit is optimal among all (monotone) functions
@@ -100,7 +99,7 @@ def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isoton
         discrimination=max(uncertainty - refined, 0.0),
         uncertainty=uncertainty,
         score_name=score,
-        n_samples=grouped.total,
+        n_samples=total,
         recalibration=recalibration,
     )
 
