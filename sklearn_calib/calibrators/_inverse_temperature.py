@@ -86,7 +86,7 @@ def shrunk_temperature(
 
 
 def _log_sum(scores: Array) -> Array:
-    """Return the logarithm of the sum over classes of exp(scores), which are overwritten; of scores (K, n)."""
+    """Return the logarithm of the sum over classes of exp(scores), (K, n), which are overwritten."""
     largest = scores.max(axis=0)
     scores -= largest
     return np.asarray(np.log(np.exp(scores, out=scores).sum(axis=0)) + largest)

@@ -91,7 +91,9 @@ def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isoton
         levels = GroupedOutcomes(fit.lower, fit.weight, fit.value * fit.weight)
     whole = GroupedOutcomes(np.array([events / total]), np.array([total]), np.array([events]))
     original = _mean_score(grouped, grouped.prob, score)
-    refined, uncertainty = (_mean_score(each, each.positives / each.weight, score) for each in (levels, whole))
+    refined, uncertainty = (
+        _mean_score(part, part.positives / part.weight, score) for part in (levels, whole)
+    )
     return ScoreDecomposition(
         score=original,
         # non-negative up to rounding, as the fit is optimal among all (monotone) functions
