@@ -41,12 +41,12 @@ _JITTER = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class AffinePoint:
-    """Parameters, with the scores, the probabilities and the sum of the log losses of the samples."""
+    """Parameters, with probabilities, summed log loss, and largest absolute score of the samples."""
 
     theta: Array
-    scores: Array
     proba: Array
     loss: float
+    largest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class AffineProblem:
     def at(self, theta: Array) -> AffinePoint:
         scores = affine_scores(theta, self.features)
         losses, proba = losses_and_softmax(scores, self.codes)
-        return AffinePoint(theta, scores, proba, float(losses @ self.weight))
+        return AffinePoint(theta, proba, float(losses @ self.weight), float(np.abs(scores).max()))
 
     def value(self, point: AffinePoint) -> float:
         """Return the objective."""
@@ -259,7 +259,7 @@ def minimize_affine(
         gradient = problem.gradient(point)
         size = float(np.abs(gradient).max())
         # with large penalties the derivative stops decreasing when the objective is constant up to rounding
-        noise = _NOISE * abs(value) + _EPS * float(np.abs(point.scores).max()) * total
+        noise = _NOISE * abs(value) + _EPS * point.largest * total
         last = size <= small or -slope <= noise
         first = max(first, size)
         if size == 0.0 or (last and rough):
