@@ -122,7 +122,7 @@ def coefficients_of_moments(moments: Array, s: float) -> Array:
     return np.asarray(out / 2)
 
 
-@np.errstate(under="ignore")
+@np.errstate(under="ignore", over="ignore")
 def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
     """Evaluate the smoothed masses at t = j / nodes, j = 0..nodes; works on the last axis.
 
@@ -133,13 +133,12 @@ def smooth_at_nodes(coefficients: Array, s: float | Array, nodes: int) -> Array:
     used = min(coefficients.shape[-1], harmonics(float(scale.min())), nodes)
     k = np.arange(used)
     series = np.zeros((*coefficients.shape[:-1], nodes + 1))
-    with np.errstate(over="ignore"):
-        damping = np.exp(-0.5 * (math.pi * scale * k) ** 2)
+    damping = np.exp(-0.5 * (math.pi * scale * k) ** 2)
     np.multiply(coefficients[..., :used], damping, out=series[..., :used])
     return np.asarray(dct(series, type=1, overwrite_x=True))
 
 
-def integrate_absolute_rows(values: Array, step: float, odd: float | Array = 0.0) -> Array:
+def integrate_absolute_rows(values: Array, step: float, odd: Array | None = None) -> Array:
     """Integrate |f| over equally spaced nodes for each row.
 
     f is even about both ends, except for terms that are ``odd`` at the node beyond each of them.
@@ -149,22 +148,24 @@ def integrate_absolute_rows(values: Array, step: float, odd: float | Array = 0.0
     split at its zero, so the kink of |f| costs no accuracy (the split is stationary at the zero: a linear
     root is enough).
     """
-    padded = np.concatenate((values[:, 1:2], values, values[:, -2:-1]), axis=1)
-    padded[:, [0, -1]] += 2.0 * odd
-    rows, width = padded.shape
-    piece = padded[:, 1:-2] + padded[:, 2:-1]
-    piece *= 13.0
-    piece -= padded[:, :-3]
-    piece -= padded[:, 3:]
-    negative = np.signbit(padded)
-    crossing = np.flatnonzero(negative[:, 1:-2] != negative[:, 2:-1])
-    total = np.abs(piece).sum(axis=1) / 24.0
+    rows, width = values.shape
+    size = np.abs(values)
+    total = size.sum(axis=1) - 0.5 * (size[:, 0] + size[:, -1])
+    if odd is not None:
+        # in the cubics of the first and the last interval
+        total -= np.copysign(1.0 / 12.0, values[:, [0, -1]]) @ odd
+    negative = np.signbit(values)
+    crossing = np.flatnonzero(negative[:, 1:] != negative[:, :-1])
     if crossing.shape[0]:
-        row = crossing // (width - 3)
-        # a row of intervals is three shorter than a row of nodes
-        place = crossing + 3 * row
-        nodes = padded.ravel()
-        before, f0, f1, after = (nodes[place + shift] for shift in range(4))
+        row = crossing // (width - 1)
+        first, place, nodes = crossing - row * (width - 1), crossing + row, values.ravel()
+        starts, ends = first == 0, first == width - 2
+        f0, f1 = nodes[place], nodes[place + 1]
+        # the node beyond an end is the one before it
+        before, after = nodes[place - 1 + 2 * starts], nodes[place + 2 - 2 * ends]
+        if odd is not None:
+            before += 2.0 * odd[0] * starts
+            after += 2.0 * odd[1] * ends
         # f(u) = f0 + u (f1 - f0) + u (u - 1) (c0 + c1 u), the cubic in Newton form on u = 0, 1, -1, 2
         c1 = (after - before - 3.0 * (f1 - f0)) / 6.0
         c0 = (before - 2.0 * f0 + f1) / 2.0 + c1
@@ -172,8 +173,10 @@ def integrate_absolute_rows(values: Array, step: float, odd: float | Array = 0.0
         # zeros of either sign need no split
         u = np.divide(f0, gap, out=np.zeros_like(gap), where=gap != 0)
         head = u * (f0 + u * ((f1 - f0 - c0) / 2.0 + u * ((c0 - c1) / 3.0 + u * c1 / 4.0)))
-        whole = piece.ravel()[crossing] / 24.0
-        total += np.bincount(row, np.abs(head) + np.abs(whole - head) - np.abs(whole), rows)
+        whole = (13.0 * (f0 + f1) - before - after) / 24.0
+        # in place of the trapezoid, and what the cubics on both sides of it leave of their sums
+        rest = (gap + before - after) * np.copysign(1.0 / 24.0, f0) - np.abs(gap) / 2.0
+        total += np.bincount(row, np.abs(head) + np.abs(whole - head) + rest, rows)
     return np.asarray(total * step)
 
 

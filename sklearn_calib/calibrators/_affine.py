@@ -210,8 +210,8 @@ class AffineFit:
     def solve(self, penalty: float, rough: bool = False) -> None:
         penalties = self._calibrator._penalties(penalty, self.features.shape[1], self.total)
         self.problem = AffineProblem(self.features, self.codes, self.weight, penalties, self._target)
-        found = minimize_affine(self.problem, self.theta, rough, self._preconditioner)
-        self.theta, self.n_iter, self.converged = found.theta, found.n_iter, found.converged
+        found = minimize_affine(self.problem, self.problem.at(self.theta), rough, self._preconditioner)
+        self.theta, self.n_iter, self.converged = found.point.theta, found.n_iter, found.converged
 
 
 def _rows(logits: Array, rows: NDArray[np.intp]) -> Array:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from sklearn_calib._core._blocks import blocks
 from sklearn_calib._typing import Array, Codes
@@ -51,7 +51,7 @@ def fit_shrunk_temperature(z: Array, codes: Codes, weight: Array | None, known: 
         return 1.0
 
     def loss(beta: float) -> float:
-        return float(sum(weights @ logsumexp(beta * part, axis=0) for part, weights in _parts(d, w)))
+        return float(sum(weights @ _log_sum(beta * part) for part, weights in _parts(d, w)))
 
     center = scale if known else USUAL_SLOPE
     beta, posterior = shrunk_temperature(
@@ -83,6 +83,13 @@ def shrunk_temperature(
     gain = plain - loss(beta) - pull * theta * theta / 2.0
     log_ratio = gain + float(np.log(pull / max(bend, pull))) / 2.0
     return beta, float(expit(log_ratio + np.log(PRIOR_ODDS)))
+
+
+def _log_sum(scores: Array) -> Array:
+    """Return the logarithm of the sum over classes of exp(scores), (K, n), which are overwritten."""
+    largest = scores.max(axis=0)
+    scores -= largest
+    return np.asarray(np.log(np.exp(scores, out=scores).sum(axis=0)) + largest)
 
 
 def _sample_derivatives(d: Array, w: Array, beta: float) -> tuple[float, float]:

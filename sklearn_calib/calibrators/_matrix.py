@@ -1,5 +1,7 @@
 """Matrix scaling: a linear map of log-probabilities, shrunk to temperature scaling; plain and structured."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from sklearn_calib import _validation
@@ -7,6 +9,7 @@ from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._affine import AffineCalibrator, AffineFit, fold_fractions
 from sklearn_calib.calibrators._inverse_temperature import PRIOR_ODDS
 from sklearn_calib.calibrators._softmax import (
+    AffinePoint,
     AffineProblem,
     Preconditioner,
     affine_scores,
@@ -277,23 +280,26 @@ def _maps(
     found: list[Array] = []
     ratios = np.zeros(len(priors))
     before = float(log_losses(fit.features, fit.codes) @ weight)
-    theta = plain
+    point: AffinePoint | None = None
     for m, (diagonal, off_diagonal, intercept) in enumerate(priors):
-        theta = starts[m] if starts else theta
         if off_diagonal:
             precision = (n_classes - 1) / off_diagonal**2
             penalties = matrix_penalties(n_classes, diagonal**-2, precision, intercept**-2)
-            center, theta = fit.theta, _full(theta)
+            center = fit.theta
         else:
             penalties, center = np.tile([diagonal**-2, intercept**-2], (n_classes, 1)), plain
         problem = AffineProblem(fit.features, fit.codes, weight, penalties, center)
-        preconditioner = preconditioners[theta.shape[1]]
-        best = minimize_affine(problem, theta, True, preconditioner)
-        theta = best.theta
+        if starts or point is None:
+            point = problem.at(starts[m] if starts else plain)
+        elif off_diagonal:
+            point = replace(point, theta=_full(point.theta))
+        preconditioner = preconditioners[center.shape[1]]
+        best = minimize_affine(problem, point, True, preconditioner)
+        point = best.point
         fit.n_iter, fit.converged = fit.n_iter + best.n_iter, fit.converged and best.converged
-        found.append(theta)
+        found.append(point.theta)
         if evidence:
-            information = problem.information(best.proba)
+            information = problem.information(point.proba)
             preconditioner.update(information)
             ratios[m] = problem.log_evidence_ratio(before - best.value, information)
     return found, ratios

@@ -327,7 +327,7 @@ def event_probability(calibrator: Any, scores: Array) -> Array:
 def class_probabilities(calibrator: Any, scores: Array) -> Array:
     """Return the probabilities of all classes of a fitted calibrator for checked scores."""
     if is_mapped(calibrator):
-        return both_classes(calibrator._probabilities(scores))
+        return both_classes(calibrator._mapped(scores))
     return np.asarray(calibrator.predict_proba(as_columns(scores)), dtype=np.float64)
 
 

@@ -23,9 +23,8 @@ PENALTIES = tuple(10.0**k for k in range(3, -4, -1))
 _PRIOR_DEVIATION = float(np.log(2.0))
 # Weight of evenly spaced positions in the positions of the knots, which keeps neighboring knots apart.
 _EVEN_WEIGHT = 0.02
-# The solution of observations pooled in this many cells of equal width between two knots is the start for all
-# observations; its last step gains no more than the second number per unit of weight.
-_POOLS, _LAST_GAIN = 32, 1e-8
+# The last step gains no more than this per unit of weight; as the error is squared, rounding errors remain.
+_LAST_GAIN = 1e-12
 # Added to the unit diagonals of scaled matrices.
 _RIDGE = 1e-14
 
@@ -104,15 +103,7 @@ class _Problem:
     def aicc(self, thetas: Array, edf: Array) -> Array:
         return aicc(thetas @ self.design.T, self.weight, self.target, edf)
 
-    def pooled(self, starts: NDArray[np.intp]) -> "_Problem":
-        """Return the problem of neighbors, which have the same B-splines, pooled at their means."""
-        table = np.column_stack([self.weight, self.target, self.local * self.weight[:, np.newaxis]])
-        sums = np.add.reduceat(table, starts)
-        weight, target = sums[:, 0], sums[:, 1]
-        local = sums[:, 2:] / weight[:, np.newaxis]
-        return _Problem(self.basis, local, self.first[starts], weight, target, self.least)
-
-    def solve(self, penalties: Array, start: Array, last_gain: float = 1e-20) -> tuple[Array, Array]:
+    def solve(self, penalties: Array, start: Array) -> tuple[Array, Array]:
         """Return minimizers of loss + penalty / 2 sum_j e_j^2 span_j, and their numbers of parameters.
 
         There is a row for each penalty.
@@ -145,7 +136,7 @@ class _Problem:
             start=start,
             penalty=np.multiply.outer(penalties, self.basis.penalized),
             bound=bounded,
-            last_gain=last_gain,
+            last_gain=_LAST_GAIN,
             gram=gram,
         )
         if not fit.converged:
@@ -218,10 +209,7 @@ def fit_spline(
     thetas[:, :2] = line[1], line[0]
     finite = penalties < np.inf
     if finite.any():
-        pools, start = cells(x, knots, _POOLS), thetas[finite]
-        if x.shape[0] > 2 * pools.shape[0]:
-            start, _ = problem.pooled(pools).solve(penalties[finite], start, _LAST_GAIN)
-        thetas[finite], sizes[finite] = problem.solve(penalties[finite], start)
+        thetas[finite], sizes[finite] = problem.solve(penalties[finite], thetas[finite])
     akaike = akaike_weights(problem.aicc(thetas, sizes))
     best = float(penalties[akaike.argmax()])
     theta, edf = akaike @ thetas, float(akaike @ sizes)
@@ -300,7 +288,8 @@ def place_knots(x: Array, weight: Array, n_knots: int) -> Array:
 def cells(x: Array, knots: Array, number: int) -> NDArray[np.intp]:
     """Return the first of the sorted values in each of so many cells of equal width between two knots."""
     edges = np.linspace(knots[:-1], knots[1:], number, endpoint=False, axis=1).ravel()
-    starts = np.unique(np.searchsorted(x, edges))
+    starts = np.searchsorted(x, edges)
+    starts = starts[group_starts(starts)]
     return starts[starts < x.shape[0]]
 
 

@@ -40,6 +40,16 @@ _JITTER = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
+class AffinePoint:
+    """Parameters, with probabilities, summed log loss, and largest absolute score of the samples."""
+
+    theta: Array
+    proba: Array
+    loss: float
+    largest: float
+
+
+@dataclass(frozen=True, eq=False)
 class AffineProblem:
     """Minimize sum_i weight_i (log sum_k exp s_ik - s_iy) + sum_j penalty_j (theta_j - center_j)^2 / 2."""
 
@@ -49,18 +59,21 @@ class AffineProblem:
     penalty: Array
     center: Array
 
-    def value(self, theta: Array, scores: Array) -> tuple[float, Array]:
-        """Return the objective at ``theta``, whose scores are given, and the probabilities."""
+    def at(self, theta: Array) -> AffinePoint:
+        scores = affine_scores(theta, self.features)
         losses, proba = losses_and_softmax(scores, self.codes)
-        shrinkage = float((self.penalty * np.square(theta - self.center)).sum()) / 2.0
-        return float(losses @ self.weight) + shrinkage, proba
+        return AffinePoint(theta, proba, float(losses @ self.weight), float(np.abs(scores).max()))
 
-    def gradient(self, theta: Array, proba: Array) -> Array:
-        """Return the derivative at ``theta``, whose probabilities are given."""
-        residual = proba.copy(order="K")
+    def value(self, point: AffinePoint) -> float:
+        """Return the objective."""
+        return point.loss + float((self.penalty * np.square(point.theta - self.center)).sum()) / 2.0
+
+    def gradient(self, point: AffinePoint) -> Array:
+        """Return the derivative of the objective."""
+        residual = point.proba.copy(order="K")
         residual[np.arange(self.codes.shape[0]), self.codes] -= 1.0
         residual *= self.weight[:, np.newaxis]
-        return _adjoint(residual, self.features, theta) + self.penalty * (theta - self.center)
+        return _adjoint(residual, self.features, point.theta) + self.penalty * (point.theta - self.center)
 
     def curvature(self, direction: Array, proba: Array) -> Array:
         """Return the second derivative at the probabilities, times a direction."""
@@ -169,22 +182,22 @@ def _inverse(found: Array, penalty: Array) -> tuple[Callable[[Array], Array], fl
 def _products(proba: Array, features: Array, weight: Array) -> Array:
     """Return sum_i w_i (p_ik [k = m] - p_ik p_im) x_i x_i^T for classes k and m, with a 1 appended to x.
 
-    Products of two probabilities, and of two features, are the same in either order.
+    Products of two probabilities, and of two features, are the same in either order. As probabilities sum to
+    1, p_ik is the sum of the p_ik p_im over m.
     """
     n_classes = proba.shape[1]
     (k, m), (i, j) = np.triu_indices(n_classes), np.triu_indices(n_classes + 1)
-    sums = np.zeros((n_classes + k.shape[0], i.shape[0]))
+    sums = np.zeros((k.shape[0], i.shape[0]))
     for rows in blocks(proba.shape[0], _WORK, (n_classes + 1) ** 2):
         # samples last, as the product is of long rows
         x, p = np.vstack((features[rows].T, np.ones(weight[rows].shape[0]))), proba[rows].T
-        part = p * weight[rows]
-        sums += np.concatenate((part, part[k] * p[m])) @ (x[i] * x[j]).T
+        sums += ((p * weight[rows])[k] * p[m]) @ (x[i] * x[j]).T
     pair, place = np.empty((n_classes,) * 2, np.intp), np.empty((n_classes + 1,) * 2, np.intp)
-    pair[k, m] = pair[m, k] = n_classes + np.arange(k.shape[0])
+    pair[k, m] = pair[m, k] = np.arange(k.shape[0])
     place[i, j] = place[j, i] = np.arange(i.shape[0])
     found = -sums[pair[:, np.newaxis, :, np.newaxis], place[:, np.newaxis, :]]
     own = np.arange(n_classes)
-    found[own, :, own, :] += sums[:n_classes][:, place]
+    found[own, :, own, :] -= found.sum(axis=2)
     return found
 
 
@@ -215,17 +228,19 @@ def log_losses(scores: Array, codes: Codes) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class AffineMinimum:
-    """Minimizer, with the probabilities and the objective there; Newton steps, and whether they converged."""
+    """Minimizer, and the objective there; Newton steps, and whether they converged."""
 
-    theta: Array
-    proba: Array
+    point: AffinePoint
     value: float
     n_iter: int
     converged: bool
 
 
 def minimize_affine(
-    problem: AffineProblem, start: Array, rough: bool = False, preconditioner: Preconditioner | None = None
+    problem: AffineProblem,
+    start: AffinePoint,
+    rough: bool = False,
+    preconditioner: Preconditioner | None = None,
 ) -> AffineMinimum:
     """Minimize the objective.
 
@@ -235,39 +250,37 @@ def minimize_affine(
     another penalty.
     """
     preconditioner = Preconditioner() if preconditioner is None else preconditioner
-    theta = start.copy()
+    point, value = start, problem.value(start)
     total = float(problem.weight.sum())
     typical = float(np.sqrt(np.square(problem.features).mean()))
     small = (_ROUGH_GRADIENT if rough else _GRADIENT) * total * max(1.0, typical)
-    scores = affine_scores(theta, problem.features)
-    (value, proba), first, slope = problem.value(theta, scores), 0.0, -np.inf
+    first, slope = 0.0, -np.inf
     for step in range(1, _MAX_NEWTON + 1):
-        gradient = problem.gradient(theta, proba)
+        gradient = problem.gradient(point)
         size = float(np.abs(gradient).max())
         # with large penalties the derivative stops decreasing when the objective is constant up to rounding
-        noise = _NOISE * abs(value) + _EPS * float(np.abs(scores).max()) * total
+        noise = _NOISE * abs(value) + _EPS * point.largest * total
         last = size <= small or -slope <= noise
         first = max(first, size)
         if size == 0.0 or (last and rough):
-            return AffineMinimum(theta, proba, value, step - 1, True)
+            return AffineMinimum(point, value, step - 1, True)
         residual = _LAST_RESIDUAL if last else min(0.3, float(np.sqrt(size / first)))
-        move = _conjugate_gradients(problem, preconditioner, proba, gradient, residual)
+        move = _conjugate_gradients(problem, preconditioner, point.proba, gradient, residual)
         slope = float((gradient * move).sum())
         factor = 1.0
         for _ in range(_MAX_HALVINGS):
-            trial = theta + factor * move
-            scores = affine_scores(trial, problem.features)
-            reached, there = problem.value(trial, scores)
+            trial = problem.at(point.theta + factor * move)
+            reached = problem.value(trial)
             # the last bits of the objective are rounding errors
             if reached <= value + _ARMIJO * factor * slope + noise:
-                theta, value, proba = trial, reached, there
+                point, value = trial, reached
                 break
             factor /= 2.0
         else:
-            return AffineMinimum(theta, proba, value, step, last or -slope <= noise)
+            return AffineMinimum(point, value, step, last or -slope <= noise)
         if last:
-            return AffineMinimum(theta, proba, value, step, True)
-    return AffineMinimum(theta, proba, value, _MAX_NEWTON, False)
+            return AffineMinimum(point, value, step, True)
+    return AffineMinimum(point, value, _MAX_NEWTON, False)
 
 
 def _conjugate_gradients(

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from sklearn_calib import _validation
 from sklearn_calib._compat import available_if
-from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_scores
+from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._links import logit
 from sklearn_calib._typing import Array, Codes
 from sklearn_calib.calibrators._base import BaseCalibrator, check_link
@@ -27,8 +27,8 @@ from sklearn_calib.calibrators._pspline import (
     place_knots,
 )
 
-# Many distinct scores are pooled into this many bins between two knots.
-_BINS = 256
+# Scores are pooled into this many cells of equal width between two knots, if they are more than all cells.
+_CELLS = 64
 # The penalty limits the flexibility, so more knots hardly change the curve; time grows with their square.
 _MOST_KNOTS = 1000
 # The bulk of the scores lies between the quantiles of these levels.
@@ -116,8 +116,8 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     excess of scores far from the bulk is compressed by a logarithm, and a few of them are downweighted.
     Outside the range of the training scores the curve is a straight line. docs/fitting.md has the formulas.
 
-    *Cost.* O(n log n) for the sort that groups equal scores. More than 4096 distinct scores are pooled into
-    256 bins of equal width between two knots; this changes probabilities by less than 3e-5.
+    *Cost.* O(n log n) for the sort that groups equal scores. More distinct scores than 64 for each interval
+    between two knots are pooled into 64 cells of equal width there; docs/fitting.md has the effect.
 
     References
     ----------
@@ -181,8 +181,8 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         pooled = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
         plain = replace(pooled, prob=grouped.prob)
         knots = place_knots(x, pooled.weight, self.n_knots)
-        if x.shape[0] > DISTINCT:
-            starts = cells(x, knots, _BINS)
+        if x.shape[0] > _CELLS * (self.n_knots - 1):
+            starts = cells(x, knots, _CELLS)
             pooled, plain = pooled.pooled(starts), plain.pooled(starts)
         self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf
