@@ -408,6 +408,8 @@ def interval_by_inversion(
         populations = populations.with_direction(populations.residual)
         path = _Path(bound, populations, path.alpha)
         low, high = path.invert()
+        if isinstance(bound, SampleMetric):
+            high = max(high, bound.at_exact_rates(confidence)[1])
     for direction in populations.least_favorable(bound.least_favorable, path.alpha):
         low = min(low, _Path(bound, populations.with_direction(direction), path.alpha).lowest())
     return ConfidenceInterval(
