@@ -20,7 +20,7 @@ from sklearn_calib._typing import Array
 from sklearn_calib.inference._sample_metric import Metric, at_event_rates
 from sklearn_calib.metrics._decision import net_benefit
 from sklearn_calib.metrics._decomposition import refinement_loss
-from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration
+from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration, without_partial
 from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes
 from sklearn_calib.metrics._summary import event_rate_limits, size_of_events
@@ -113,7 +113,7 @@ def mean_loss(
 
 def least_limits(metric: Metric, sample: _validation.BinarySample, alpha: float) -> tuple[float, float]:
     """Return limits that the interval of a refinement loss or of a net benefit contains; else no limits."""
-    function, parameters = (metric.func, metric.keywords) if isinstance(metric, partial) else (metric, {})
+    function, parameters = without_partial(metric)
     if function is net_benefit:
         threshold = np.array([parameters.get("threshold", 0.5)])
         low, high = benefit_limits(group_sample(sample), threshold, alpha)

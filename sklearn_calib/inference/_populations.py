@@ -15,6 +15,7 @@ from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, sampling_rate
 from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, few_per_group
 from sklearn_calib._typing import Array
+from sklearn_calib.inference._sample_metric import SampleMetric
 from sklearn_calib.inference._sample_table import Draws, SampleTable
 from sklearn_calib.inference._table_metrics import MeanMetric, ProblemMetric
 from sklearn_calib.metrics._smooth import smooth_result
@@ -221,7 +222,7 @@ class TablePopulations:
         rng = np.random.default_rng(self.seed)
         return self.table.simulated(self.truth(multiple), self.n_resamples, rng, estimated)
 
-    def variation(self, metric: MeanMetric, multiple: float) -> Array:
+    def variation(self, metric: SampleMetric | MeanMetric, multiple: float) -> Array:
         """Return how the metric of the population varies with its predictions, which samples keep."""
         truth, rng = self.truth(multiple), np.random.default_rng((self.seed, 1))
         drawn = self.table.bootstrapped(self.n_resamples, rng)
