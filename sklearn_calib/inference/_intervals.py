@@ -172,9 +172,9 @@ def confidence_interval(
     The upper end is at least the metric of constant shifts of the predictions that the score interval with
     continuity correction [1]_ of the number of events contains. If perfect calibration is not rejected, the
     lower end is 0. Where no population of the path is too miscalibrated, as where a threshold of the
-    predictions separates the outcomes, m is the event frequency of each distinct prediction. Of more than 4096 distinct predictions, samples are simulated in 2048 bins of neighbors.
-    docs/intervals.md has the reasons, sampling weights, multiclass and multilabel targets, and the paths of
-    some metrics.
+    predictions separates the outcomes, m is the event frequency of each distinct prediction. Of more than
+    4096 distinct predictions, samples are simulated in 2048 bins of neighbors. docs/intervals.md has the
+    reasons, sampling weights, multiclass and multilabel targets, and the paths of some metrics.
 
     **Scores.** The interval of a binary problem contains the metric for the event rates between their exact
     limits (Clopper and Pearson; with weights or clusters at the effective number of samples), that is of the
