@@ -165,7 +165,9 @@ def _limits_of_rates(
         return np.asarray(np.sqrt(one**2 + other**2 + 2.0 * correlation * one * other))
 
     value = values[0] + values[1]
-    return value - margin(np.minimum), value + margin(np.maximum)
+    # the frequencies are not negative, and their sum is at most 1
+    least, most = np.minimum(factors[1], 0.0), np.maximum(*factors)
+    return np.maximum(value - margin(np.minimum), least), np.minimum(value + margin(np.maximum), most)
 
 
 def _refinement_limit(sample: _validation.BinarySample, score: str | None, alpha: float) -> float:
