@@ -5,9 +5,9 @@ that of another has a nonlinear error; the outcomes of labels have a common caus
 all of them, or only the first, are calibrated, shifted or too confident. Of the mean of classes or labels the
 mean ends are printed beside the mean ends of the intervals of its parts. The tables were written by
 
-    python benchmarks/class_intervals.py --metrics cutoff --repetitions 60 --write benchmarks/results
+    python benchmarks/class_intervals.py --metrics cutoff --repetitions 100 --write benchmarks/results
 
-in about ten minutes. With all metrics and 300 repetitions, the script takes hours.
+in about ten minutes of processor time. With all metrics and 300 repetitions, the script takes hours.
 """
 
 import time

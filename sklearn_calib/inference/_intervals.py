@@ -171,9 +171,10 @@ def confidence_interval(
 
     The upper end is at least the metric of constant shifts of the predictions that the score interval with
     continuity correction [1]_ of the number of events contains. If perfect calibration is not rejected, the
-    lower end is 0. Of more than 4096 distinct predictions, samples are simulated in 2048 bins of neighbors.
-    docs/intervals.md has the reasons, sampling weights, multiclass and multilabel targets, and the paths of
-    some metrics.
+    lower end is 0. Where no population of the path is too miscalibrated, as where a threshold of the
+    predictions separates the outcomes, m is the event frequency of each distinct prediction. Of more than
+    4096 distinct predictions, samples are simulated in 2048 bins of neighbors. docs/intervals.md has the
+    reasons, sampling weights, multiclass and multilabel targets, and the paths of some metrics.
 
     **Scores.** The interval of a binary problem contains the metric for the event rates between their exact
     limits (Clopper and Pearson; with weights or clusters at the effective number of samples), that is of the
@@ -403,6 +404,13 @@ def interval_by_inversion(
     """Return the interval by inversion, from samples of populations with the predictions of ``bound``."""
     path = _Path(bound, populations, 1.0 - confidence)
     low, high = path.invert()
+    if path.accepted_to_its_end:
+        # the smoothed curve does not reach a sample like this, as of outcomes that a threshold separates
+        populations = populations.with_direction(populations.residual)
+        path = _Path(bound, populations, path.alpha)
+        low, high = path.invert()
+        if isinstance(bound, SampleMetric):
+            high = max(high, bound.at_exact_rates(confidence)[1])
     for direction in populations.least_favorable(bound.least_favorable, path.alpha):
         low = min(low, _Path(bound, populations.with_direction(direction), path.alpha).lowest())
     return ConfidenceInterval(
@@ -443,7 +451,10 @@ class _Path:
 
     def draws(self, multiple: float) -> Array:
         """Return the metric of samples from the population."""
-        return defined_values(starmap(self.bound.values, self.populations.samples(multiple)))
+        draws = np.concatenate(list(starmap(self.bound.values, self.populations.samples(multiple))))
+        if multiple and isinstance(self.populations, TablePopulations):
+            draws = draws + self.populations.variation(self.bound, multiple)
+        return defined_values([draws])
 
     def value(self, multiple: float) -> float:
         """Return the metric of the population.
@@ -487,15 +498,25 @@ class _Path:
         if right.upper <= estimate + slack:
             # no population exceeds the estimate: the one on the left is accepted as well
             fraction = 0.0
-        return left.value + fraction * (right.value - left.value)
+        return (
+            left.value
+            + fraction * (right.value - left.value)
+            + _beyond(right, estimate - slack - right.upper)
+        )
 
     def invert(self) -> tuple[float, float]:
         """Return the least and greatest value that is accepted."""
-        low, estimate, slack = self.lowest(), self.bound.estimate, self.bound.accuracy
-        left, right, fraction = self._crossing(lambda point: point.lower, estimate + slack)
-        high = left.value + fraction * (right.value - left.value)
+        low, level = self.lowest(), self.bound.estimate + self.bound.accuracy
+        left, right, fraction = self._crossing(lambda point: point.lower, level)
+        high = left.value + fraction * (right.value - left.value) + _beyond(right, level - right.lower)
         at_shifts = [self.bound.population(truth) for truth in self.populations.shifts(self.alpha)]
         return min(low, high), max(low, high, *at_shifts)
+
+    @property
+    def accepted_to_its_end(self) -> bool:
+        """Whether no population of the path is too miscalibrated for the estimate."""
+        last = self.points.get(len(_MULTIPLES) - 1)
+        return last is not None and last.lower < self.bound.estimate + self.bound.accuracy
 
     def corrected(self) -> float:
         """Return the value of the population whose samples have the estimate on average.
@@ -529,3 +550,11 @@ class _Path:
                 before = middle
         left, right = self.at(before), self.at(after)
         return left, right, (level - quantile(left)) / (quantile(right) - quantile(left))
+
+
+def _beyond(end: _Point, missing: float) -> float:
+    """Return how far an accepted value exceeds that of the end of the path, whose quantile is too small.
+
+    Beyond the end, value and quantiles are assumed to grow alike, as far as an error of 1.
+    """
+    return float(np.clip(missing, 0.0, max(1.0 - end.value, 0.0)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -19,7 +20,7 @@ from sklearn_calib._typing import Array
 from sklearn_calib.inference._sample_metric import Metric, at_event_rates
 from sklearn_calib.metrics._decision import net_benefit
 from sklearn_calib.metrics._decomposition import refinement_loss
-from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration
+from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration, without_partial
 from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes
 from sklearn_calib.metrics._summary import event_rate_limits, size_of_events
@@ -112,35 +113,61 @@ def mean_loss(
 
 def least_limits(metric: Metric, sample: _validation.BinarySample, alpha: float) -> tuple[float, float]:
     """Return limits that the interval of a refinement loss or of a net benefit contains; else no limits."""
-    function, parameters = (metric.func, metric.keywords) if isinstance(metric, partial) else (metric, {})
+    function, parameters = without_partial(metric)
     if function is net_benefit:
-        return _benefit_limits(group_sample(sample), parameters.get("threshold", 0.5), alpha)
+        threshold = np.array([parameters.get("threshold", 0.5)])
+        low, high = benefit_limits(group_sample(sample), threshold, alpha)
+        return float(low[0]), float(high[0])
     if function is refinement_loss:
         return np.inf, _refinement_limit(sample, parameters.get("score"), alpha)
     return np.inf, -np.inf
 
 
-def _benefit_limits(grouped: GroupedOutcomes, threshold: float, alpha: float) -> tuple[float, float]:
-    """Return limits of a net benefit, a difference of multiples of two frequencies.
+def benefit_limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
+    """Return limits of the net benefit at each threshold."""
+    true, false = _acted_on(grouped, thresholds)
+    return _limits_of_rates(grouped, (true, false), (1.0, -thresholds / (1.0 - thresholds)), alpha)
 
-    They combine the exact limits of the frequencies of true and false positives (the method of variance
-    estimates recovery) with the correlation of two numbers of a multinomial distribution, for which one is
-    added to each number.
-    """
-    treated, odds = grouped.prob >= threshold, threshold / (1.0 - threshold)
+
+def score_limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
+    """Return limits of the mean elementary score at each threshold."""
+    true, false = _acted_on(grouped, thresholds)
+    missed = grouped.positives.sum() - true
+    return _limits_of_rates(grouped, (missed, false), (2.0 * (1.0 - thresholds), 2.0 * thresholds), alpha)
+
+
+def _acted_on(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
+    """Return the weights of events and of other samples from each threshold on."""
+    first = np.searchsorted(grouped.prob, thresholds)
     counts = grouped.positives, grouped.weight - grouped.positives
-    rates = np.array([count[treated].sum() for count in counts]) / grouped.total
-    size = size_of_events(grouped, 1.0 - alpha)
-    low, high = clopper_pearson(size * rates, np.full(2, size), alpha / 2.0)
+    true, false = (np.append(np.cumsum(count[::-1])[::-1], 0.0)[first] for count in counts)
+    return true, false
+
+
+def _limits_of_rates(
+    grouped: GroupedOutcomes, counts: tuple[Array, Array], factors: tuple[Any, Any], alpha: float
+) -> tuple[Array, Array]:
+    """Return limits of a sum of multiples of two frequencies, the first one positive.
+
+    They combine the exact limits of both (the method of variance estimates recovery) with the correlation of
+    two numbers of a multinomial distribution, for which one is added to each number. It is negative: that of
+    positive multiples, which would make the limits closer, is ignored.
+    """
+    rates, size = np.array(counts) / grouped.total, size_of_events(grouped, 1.0 - alpha)
+    low, high = clopper_pearson(size * rates, np.full(rates.shape, size), alpha / 2.0)
     added = (size * rates + 1.0) / (size + 2.0)
-    correlation = np.sqrt((added / (1.0 - added)).prod())
-    (tp, fp), (tp_below, fp_below), (tp_above, fp_above) = rates, rates - low, high - rates
+    correlation = np.where(factors[1] < 0.0, np.sqrt((added / (1.0 - added)).prod(axis=0)), 0.0)
+    ends = [(factor * low_, factor * high_) for factor, low_, high_ in zip(factors, low, high, strict=True)]
+    values = [factor * rate for factor, rate in zip(factors, rates, strict=True)]
 
-    def margin(one: float, other: float) -> float:
-        return float(np.sqrt(one**2 + other**2 + 2.0 * correlation * one * other))
+    def margin(end: Callable[..., Array]) -> Array:
+        one, other = (np.abs(value - end(*pair)) for value, pair in zip(values, ends, strict=True))
+        return np.asarray(np.sqrt(one**2 + other**2 + 2.0 * correlation * one * other))
 
-    value = tp - odds * fp
-    return value - margin(tp_below, odds * fp_above), value + margin(tp_above, odds * fp_below)
+    value = values[0] + values[1]
+    # the frequencies are not negative, and their sum is at most 1
+    least, most = np.minimum(factors[1], 0.0), np.maximum(*factors)
+    return np.maximum(value - margin(np.minimum), least), np.minimum(value + margin(np.maximum), most)
 
 
 def _refinement_limit(sample: _validation.BinarySample, score: str | None, alpha: float) -> float:

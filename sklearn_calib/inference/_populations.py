@@ -15,6 +15,7 @@ from sklearn_calib import _validation
 from sklearn_calib._core._grouping import GroupedOutcomes, sampling_rate
 from sklearn_calib._core._null import MAX_KEPT, CoupledOutcomes, draw_null, draw_outcomes, few_per_group
 from sklearn_calib._typing import Array
+from sklearn_calib.inference._sample_metric import SampleMetric
 from sklearn_calib.inference._sample_table import Draws, SampleTable
 from sklearn_calib.inference._table_metrics import MeanMetric, ProblemMetric
 from sklearn_calib.metrics._smooth import smooth_result
@@ -55,6 +56,11 @@ class Populations:
     def with_direction(self, direction: Array) -> Self:
         """Return populations with another miscalibration, simulated from the same random numbers."""
         return replace(self, direction=direction, keep=False)
+
+    @property
+    def residual(self) -> Array:
+        """The miscalibration of the population that equals the sample."""
+        return self.grouped.positives / self.grouped.weight - self.grouped.prob
 
     def least_favorable(self, declared: LeastFavorable, alpha: float) -> list[Array]:
         """Return miscalibrations with more noise for the same value, for the lower end."""
@@ -138,6 +144,15 @@ class TablePopulations:
         """Return populations with another miscalibration, simulated from the same random numbers."""
         return replace(self, direction=direction)
 
+    @property
+    def residual(self) -> Array:
+        """The miscalibration of the population that equals the sample."""
+        residual = np.zeros_like(self.table.prob)
+        for problem in self.problems:
+            rows, column = problem.rows, problem.column
+            residual[rows, column] = self.table.occurred(column)[rows] - self.table.prob[rows, column]
+        return residual
+
     def least_favorable(self, declared: LeastFavorable, alpha: float) -> list[Array]:
         """Return also the error of few problems alone: the same mean adds less to the noise of the others.
 
@@ -206,6 +221,14 @@ class TablePopulations:
         estimated = self.estimated_truth if multiple else None
         rng = np.random.default_rng(self.seed)
         return self.table.simulated(self.truth(multiple), self.n_resamples, rng, estimated)
+
+    def variation(self, metric: SampleMetric | MeanMetric, multiple: float) -> Array:
+        """Return how the metric of the population varies with its predictions, which samples keep."""
+        truth, rng = self.truth(multiple), np.random.default_rng((self.seed, 1))
+        drawn = self.table.bootstrapped(self.n_resamples, rng)
+        values = np.concatenate([metric.resampled_populations(truth, count) for count, _ in drawn])
+        varied: Array = values - values.mean()
+        return varied
 
 
 def _direction(grouped: GroupedOutcomes) -> Array:

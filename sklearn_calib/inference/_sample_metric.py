@@ -231,10 +231,13 @@ class SampleMetric:
 
     def resampled_populations(self, truth: Array, count: Array) -> Array:
         """Return the metric of populations in which the predictions have the counts (groups, r)."""
-        assert self._evaluate_population is not None
         # samples of sampling weights differ in size
         count = count * (self.sample.total * self._copies / count.sum(axis=0))
-        return self._evaluate_population(count, truth[:, np.newaxis] * count)
+        positives = truth[:, np.newaxis] * count
+        if self._evaluate_population is not None:
+            return self._evaluate_population(count, positives)
+        pairs = zip(np.rint(count).T, np.rint(positives).T, strict=True)
+        return np.array([metric_value(self.metric, self.sample.prob, *pair, True) for pair in pairs])
 
     @property
     def least_favorable(self) -> Callable[[Array, Array], Array] | None:

@@ -1,11 +1,10 @@
 """Whether greater or smaller values of a metric are better."""
 
-from functools import partial
 from typing import Any
 
 from sklearn_calib import _validation
 from sklearn_calib._compat import registered_sign
-from sklearn_calib.metrics._metric_kernel import declaration, is_metric
+from sklearn_calib.metrics._metric_kernel import declaration, is_metric, without_partial
 
 
 def declared_direction(metric: Any) -> bool | None:
@@ -15,7 +14,7 @@ def declared_direction(metric: Any) -> bool | None:
     """
     if is_metric(metric):
         return declaration(metric).greater_is_better
-    sign = registered_sign(metric.func if isinstance(metric, partial) else metric)
+    sign = registered_sign(without_partial(metric)[0])
     return None if sign is None else sign > 0
 
 

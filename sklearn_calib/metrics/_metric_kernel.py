@@ -159,12 +159,15 @@ class BoundKernel:
         return None if self.kernel._bins is None else self.kernel._bins(grouped, **self.params)
 
 
+def without_partial(metric: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the function of a metric, bare or in a partial, and the keywords that are fixed."""
+    return (metric.func, dict(metric.keywords)) if isinstance(metric, partial) else (metric, {})
+
+
 def _declared(metric: Any) -> tuple[MetricKernel | None, dict[str, Any]]:
     """Return the declaration of a metric, bare or with keywords fixed by partial, and these keywords."""
-    if isinstance(metric, partial):
-        kernel = None if metric.args else getattr(metric.func, _ATTRIBUTE, None)
-        return kernel, dict(metric.keywords)
-    return getattr(metric, _ATTRIBUTE, None), {}
+    function, given = without_partial(metric)
+    return None if getattr(metric, "args", ()) else getattr(function, _ATTRIBUTE, None), given
 
 
 def is_metric(function: Any) -> bool:

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
-from sklearn_calib.metrics._metric_kernel import is_metric
+from sklearn_calib.metrics._metric_kernel import is_metric, without_partial
 from sklearn_calib.metrics._scores import brier_score, log_loss, roc_auc
 
 # Scores by their names in scikit-learn, whose log loss is not defined on a subset that lacks a class.
@@ -60,6 +59,5 @@ def as_metric(metric: Any, name: str = "metric") -> Callable[..., float]:
 
 def name_of(metric: Callable[..., float]) -> str:
     """Return the name of a function; of a partial, that of its function."""
-    while isinstance(metric, partial):
-        metric = metric.func
-    return str(getattr(metric, "__name__", type(metric).__name__))
+    function = without_partial(metric)[0]
+    return str(getattr(function, "__name__", type(function).__name__))

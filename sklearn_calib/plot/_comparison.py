@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn_calib._html import pvalue_words
 from sklearn_calib._typing import Array, Weights
 from sklearn_calib.inference import ModelComparison, compare_models
 from sklearn_calib.metrics._direction import declared_direction
-from sklearn_calib.metrics._names import as_metric
+from sklearn_calib.metrics._names import as_metric, name_of
 from sklearn_calib.plot._estimator import check_result, estimator_predictions
 from sklearn_calib.plot._matplotlib import (
     BLUE,
@@ -85,9 +84,7 @@ def _named_metrics(metrics: Any) -> dict[str, Metric]:
 
 def _metric_name(metric: Any) -> str:
     """Return the name of a function in words; of a partial, that of its function."""
-    while isinstance(metric, partial):
-        metric = metric.func
-    words = str(getattr(metric, "__name__", metric)).split("_")
+    words = name_of(metric).split("_")
     return " ".join({"ece": "ECE", "brier": "Brier"}.get(word, word) for word in words if word)
 
 

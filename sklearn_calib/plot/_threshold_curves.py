@@ -24,9 +24,10 @@ from sklearn_calib.inference._dominance import (
     decisions_of,
     threshold_curve,
 )
+from sklearn_calib.inference._means import benefit_limits, score_limits
 from sklearn_calib.inference._paired_samples import check_model
 from sklearn_calib.metrics._decision import check_thresholds, decision_risks, n_risk_bins
-from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction
+from sklearn_calib.metrics._reductions import REDUCTIONS, Reduction, class_samples
 from sklearn_calib.plot._estimator import DisplayMixin
 from sklearn_calib.plot._matplotlib import (
     BAND,
@@ -222,6 +223,11 @@ class _MeanLossDisplay(_ThresholdDisplay):
     def _scale(thresholds: Array) -> Array:
         """Return the factor from a difference of risks to a difference of curves."""
 
+    @staticmethod
+    @abstractmethod
+    def _limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
+        """Return limits at each threshold of one binary problem, which hold with few samples, too."""
+
     @classmethod
     def from_predictions(
         cls,
@@ -278,9 +284,8 @@ class _MeanLossDisplay(_ThresholdDisplay):
         if reference is not None and (not isinstance(reference, str) or reference not in models):
             raise ValueError(f"reference={reference!r} is not one of the models {[*models]}.")
         given = sample_weight, weights, clusters, pos_label, labels
-        decisions = {
-            key: decisions_of(check_model(y_true, p, *given), reduction) for key, p in models.items()
-        }
+        samples = {key: check_model(y_true, p, *given) for key, p in models.items()}
+        decisions = {key: decisions_of(sample, reduction) for key, sample in samples.items()}
         if thresholds is None:
             tau = _in_range(tau, [_grouped(each) for each in decisions.values()])
         first = next(iter(decisions.values()))
@@ -292,8 +297,15 @@ class _MeanLossDisplay(_ThresholdDisplay):
         for key, each in decisions.items():
             if reference is None:
                 whole = band == "simultaneous"
-                limits = threshold_curve(each, tau, cls._loss, confidence, whole, n_resamples, generator)
-                curves[key] = ThresholdCurve(tau, *limits, rate, confidence, band)
+                value, lower, upper = threshold_curve(
+                    each, tau, cls._loss, confidence, whole, n_resamples, generator
+                )
+                if each.p.shape[1] == 1:
+                    least = cls._limits(
+                        group_sample(_problem(samples[key], reduction)), tau, 1.0 - confidence
+                    )
+                    lower, upper = np.minimum(lower, least[0]), np.maximum(upper, least[1])
+                curves[key] = ThresholdCurve(tau, value, lower, upper, rate, confidence, band)
             elif key != reference:
                 found = compare_decisions(each, decisions[reference], tau, confidence, n_resamples, generator)
                 value, *ends = (
@@ -303,6 +315,11 @@ class _MeanLossDisplay(_ThresholdDisplay):
                 shown = None if band is None else "simultaneous"
                 curves[key] = ThresholdCurve(tau, value, lower, upper, rate, confidence, shown, found.pvalue)
         return cls(curves, reference=reference, name=name).plot(ax, **plot_params)
+
+
+def _problem(sample: Any, reduction: Reduction) -> Any:
+    """Return the sample of the only binary problem of a reduction."""
+    return sample if reduction == "classwise" else class_samples(sample, "confidence")[0]
 
 
 def _grouped(found: Decisions) -> GroupedOutcomes:
@@ -355,8 +372,9 @@ class DecisionCurveDisplay(FrameMixin, _MeanLossDisplay):
     "interventions_avoided", the difference to treating all, or to the reference, times (1 - t)/t: the
     interventions per sample that the model avoids without missing an event [1]_.
 
-    Pointwise bands are normal. Simultaneous bands use the quantile of the largest standardized deviation over
-    the thresholds, from random signs of the deviations; see docs/plots.md.
+    Pointwise bands are normal, simultaneous ones use the quantile of the largest standardized deviation over
+    the thresholds, from random signs of the deviations. Both contain the exact limits that the interval of
+    the net benefit contains, except those of a mean over several classes or labels; see docs/plots.md.
 
     References
     ----------
@@ -404,6 +422,10 @@ class DecisionCurveDisplay(FrameMixin, _MeanLossDisplay):
     @staticmethod
     def _scale(thresholds: Array) -> Array:
         return -1.0 / (1.0 - thresholds)
+
+    @staticmethod
+    def _limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
+        return benefit_limits(grouped, thresholds, alpha)
 
     def _draw_context(self, ax: Axes, low: float, high: float) -> None:
         rate = next(iter(self.curves.values())).event_rate
@@ -484,6 +506,10 @@ class MurphyDisplay(_MeanLossDisplay):
     @staticmethod
     def _scale(thresholds: Array) -> Array:
         return np.full_like(thresholds, 2.0)
+
+    @staticmethod
+    def _limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
+        return score_limits(grouped, thresholds, alpha)
 
 
 class DecisionDisplay(_ThresholdDisplay):

@@ -241,6 +241,65 @@ def test_every_sample_has_an_interval(metric):
             assert np.isnan(interval.expected) == (method == "bootstrap")
 
 
+SEPARABLE = {
+    "one event": (np.repeat([0.05, 0.5], [59, 1]), 0.5),
+    "close predictions": (np.repeat([0.02, 0.06], [97, 3]), 0.06),
+    "twelve samples": (np.repeat([0.02, 0.1, 0.3, 0.6, 0.8, 0.97], 2), 0.6),
+    "twelve events": (np.repeat([0.05, 0.2, 0.4, 0.45, 0.7], [20, 40, 28, 5, 7]), 0.45),
+}
+
+
+@pytest.mark.parametrize("name", SEPARABLE)
+@pytest.mark.parametrize(
+    ("metric", "power"),
+    [("expected_calibration_error", 1), ("calibration_loss", 2), ("smooth_ece", 0), ("decision_risk_gap", 0)],
+)
+def test_outcomes_that_a_threshold_separates(name, metric, power):
+    """An error that is the mean of a power of |y - p| varies at least as that mean of these samples does."""
+    p, threshold = SEPARABLE[name]
+    y = (p >= threshold).astype(int)
+    found = confidence_interval(y, p, metric=metric, n_resamples=50)
+    assert 0 <= found.lower <= found.corrected <= found.upper <= 1
+    assert found.lower <= found.estimate <= found.upper
+    loss = np.abs(y - p) ** power
+    if power and found.estimate == pytest.approx(loss.mean()):
+        error = loss.std() / np.sqrt(loss.size)
+        assert found.lower < loss.mean() - error
+        assert found.upper > loss.mean() + error
+
+
+def separable(n, seed):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.02, 0.3, n)
+    return (p > 0.25).astype(int), p
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("metric", "n", "truth"),
+    [
+        # means over uniform predictions of p and 1 - p, and of their squares
+        ("expected_calibration_error", 30, (0.25**2 - 0.02**2 + 0.75**2 - 0.7**2) / 0.56),
+        ("calibration_loss", 30, (0.25**3 - 0.02**3 + 0.75**3 - 0.7**3) / 0.84),
+        ("calibration_loss", 100, (0.25**3 - 0.02**3 + 0.75**3 - 0.7**3) / 0.84),
+    ],
+)
+def test_coverage_where_a_threshold_separates(metric, n, truth):
+    found = hits(as_metric(metric), truth, partial(separable, n), 60, n_resamples=30)
+    assert found >= binom.ppf(0.005, 60, 0.93)
+
+
+def test_predictions_vary_where_classes_are_always_right():
+    """The mean over the classes is the mean of 2 (1 - c) / 3, with the confidence c."""
+    confidence, y = np.random.default_rng(0).uniform(0.6, 0.95, (60, 1)), np.arange(60) % 3
+    p = np.where(np.eye(3)[y] == 1.0, confidence, 0.5 * (1.0 - confidence))
+    given = {"metric": "expected_calibration_error", "reduction": "classwise", "n_resamples": 50}
+    found = confidence_interval(y, p, **given)
+    loss = 2.0 / 3.0 * (1.0 - confidence)
+    assert found.estimate == pytest.approx(loss.mean())
+    assert found.upper - found.estimate == pytest.approx(1.96 * loss.std() / np.sqrt(60), rel=0.2)
+
+
 def test_search_ends_where_its_bracket_crosses_by_rounding():
     n = np.array([17, 16, 14, 15, 17, 24, 21, 36, 16, 24])
     events = np.array([0, 1, 3, 2, 7, 15, 11, 24, 14, 21])

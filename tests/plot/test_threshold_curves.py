@@ -1,18 +1,21 @@
 """Decision curves, Murphy diagrams, risk gaps, and the plane of miscalibration and discrimination."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import multinomial
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from sklearn_calib import metrics
-from sklearn_calib.inference import dominance_test
+from sklearn_calib.inference import confidence_interval, dominance_test
 from sklearn_calib.plot import DecisionCurveDisplay, DecisionDisplay, MurphyDisplay, ScoreDecompositionDisplay
 from tests._references import decision_gap
 from tests._samples import simulated
+from tests._tiers import thorough
 from tests.plot._legend import legend_texts
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -84,10 +87,15 @@ def test_legends_name_the_bands_once(data, display):
     assert names(band=None) == []
 
 
+def twice(*columns):
+    """Two equal labels, whose bands have no exact limits."""
+    return [np.column_stack((column, column)) for column in columns]
+
+
 def test_pointwise_band_is_that_of_a_mean(data):
     y, p, w = data
-    given = {"thresholds": [0.3], "sample_weight": w}
-    display = DecisionCurveDisplay.from_predictions(y, p, weights="frequency", **given, show_legend=False)
+    given = {"thresholds": [0.3], "sample_weight": w, "show_legend": False}
+    display = DecisionCurveDisplay.from_predictions(*twice(y, p), weights="frequency", **given)
     again = np.repeat(np.arange(300), w)
     benefit = np.where(y == 1, 1.0, -3 / 7)[again] * (p[again] >= 0.3)
     error, curve = benefit.std() / np.sqrt(len(again)), display.curves[None]
@@ -95,14 +103,54 @@ def test_pointwise_band_is_that_of_a_mean(data):
     assert found == pytest.approx(benefit.mean() + 1.959964 * error * np.array([-1, 0, 1]))
     assert display.lines_[0].get_marker() == "o"
     # of sampling weights, the error of a ratio
-    curve = DecisionCurveDisplay.from_predictions(y, p, **given, show_legend=False).curves[None]
+    curve = DecisionCurveDisplay.from_predictions(*twice(y, p), **given).curves[None]
     benefit = np.where(y == 1, 1.0, -3 / 7) * (p >= 0.3)
     error = np.sqrt(np.sum(w**2 * (benefit - curve.value[0]) ** 2)) / w.sum()
     assert curve.upper[0] - curve.value[0] == pytest.approx(1.959964 * error)
 
 
+@pytest.mark.filterwarnings("ignore:The rarer class has only")
+@pytest.mark.parametrize("given", [{}, {"sample_weight": np.repeat([1, 3], [35, 5]), "weights": "frequency"}])
+def test_bands_of_few_treated_samples_are_intervals_of_the_net_benefit(data, given):
+    """They have eight of the samples, one and none."""
+    (y, p, _), tau = data, [0.8, 0.95, 0.99]
+    order = np.argsort(p[:40])
+    y, p = y[:40][order], 0.96 * p[:40][order]
+    for confidence in (0.8, 0.95):
+        options = {"confidence": confidence, **given}
+        display = DecisionCurveDisplay.from_predictions(y, p, thresholds=tau, show_legend=False, **options)
+        curve = display.curves[None]
+        for t, lower, upper in zip(tau, curve.lower, curve.upper, strict=True):
+            metric = partial(metrics.net_benefit, threshold=t)
+            found = confidence_interval(y, p, metric=metric, n_resamples=20, **options)
+            assert (lower, upper) == pytest.approx((found.lower, found.upper))
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.5, thorough(0.8)])
+def test_limits_of_the_elementary_score(threshold):
+    """All numbers of false negatives and false positives of five samples, with their probabilities."""
+    counts, ends = [(k, m, 5 - k - m) for k in range(6) for m in range(6 - k)], []
+    given = {"thresholds": [threshold], "confidence": 0.9, "show_legend": False}
+    for missed, false, right in counts:
+        y, p = (
+            np.repeat([1, 0, 0], [missed, false, right]),
+            np.repeat([0.1, 0.9, 0.1], [missed, false, right]),
+        )
+        (curve,) = MurphyDisplay.from_predictions(y, p, labels=[0, 1], **given).curves.values()
+        assert curve.value[0] == pytest.approx(2 * ((1 - threshold) * missed + threshold * false) / 5)
+        ends.append((curve.lower[0], curve.upper[0]))
+        plt.close()
+    lower, upper = np.transpose(ends)
+    for wrong in (0.03, 0.1, 0.3, 0.7, 1.0):
+        for part in np.linspace(0, 1, 11):
+            one, other = wrong * part, wrong * (1 - part)
+            chance = multinomial.pmf(counts, 5, [one, other, 1 - wrong])
+            value = 2 * ((1 - threshold) * one + threshold * other)
+            assert max(chance[lower > value + 1e-9].sum(), chance[upper < value - 1e-9].sum()) <= 0.05
+
+
 def test_simultaneous_bands_are_wider(data):
-    y, p, _ = data
+    y, p = twice(*data[:2])
     bands = {}
     for band in ("pointwise", "simultaneous"):
         curve = MurphyDisplay.from_predictions(y, p, band=band, show_legend=False).curves[None]
