@@ -22,6 +22,7 @@ from sklearn_calib._typing import Array
 DISTINCT = 4096
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
+_ONE = np.float64(1.0).tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -495,7 +496,8 @@ def _take_outcomes(key: NDArray[np.int64]) -> Array:
 def _merge_ties(outcome: Array, value: Array) -> GroupedOutcomes:
     """Return one group for each run of equal values."""
     if (value[1:] != value[:-1]).all():
-        return GroupedOutcomes(value, np.ones_like(value), outcome)
+        # one number for all, read-only
+        return GroupedOutcomes(value, np.ndarray(value.shape, buffer=_ONE, strides=(0,)), outcome)
     starts = group_starts(value)
     weight = np.diff(starts, append=value.shape[0]).astype(np.float64)
     return GroupedOutcomes(value[starts], weight, np.add.reduceat(outcome, starts))

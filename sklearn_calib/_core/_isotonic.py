@@ -21,11 +21,17 @@ class IsotonicFit:
 
 def fit_isotonic(grouped: GroupedOutcomes) -> IsotonicFit:
     """Fit the non-decreasing step function nearest in weighted squared error, O(m) for m groups."""
-    pooled = isotonic_regression(grouped.positives / grouped.weight, weights=grouped.weight)
-    first, last = pooled.blocks[:-1], pooled.blocks[1:] - 1
-    weight = np.add.reduceat(grouped.weight, first)
+    frequency = grouped.positives / grouped.weight
+    # neighbors whose frequencies do not increase are in one block
+    runs = np.flatnonzero(np.append(True, frequency[1:] > frequency[:-1]))
+    del frequency
+    weight, positives = (np.add.reduceat(part, runs) for part in (grouped.weight, grouped.positives))
+    edges = isotonic_regression(positives / weight, weights=weight).blocks
+    starts, first = edges[:-1], runs[edges[:-1]]
+    last = np.append(first[1:], grouped.prob.shape[0]) - 1
+    weight = np.add.reduceat(weight, starts)
     # the ratio of the sums, not the pooled mean of ratios, makes the residuals of a block cancel exactly
-    value = np.add.reduceat(grouped.positives, first) / weight
+    value = np.add.reduceat(positives, starts) / weight
     return IsotonicFit(grouped.prob[first], grouped.prob[last], value, weight)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
@@ -73,26 +74,29 @@ class ScoreDecomposition:
     _repr_html_ = text_html
 
 
-def _mean_score(grouped: GroupedOutcomes, prediction: Array, score: str) -> float:
+def _mean_score(weight: Array, positives: Array, prediction: Array, score: str) -> float:
     """Return the mean score of one prediction per group; infinite if an event had probability 0."""
-    negatives = grouped.weight - grouped.positives
-    if score == "brier":
-        losses = grouped.positives * (1.0 - prediction) ** 2 + negatives * prediction**2
-    else:
-        losses = -(xlogy(grouped.positives, prediction) + xlog1py(negatives, -prediction))
-    return float(losses.sum() / grouped.total)
+    total = 0.0
+    for rows in blocks(weight.shape[0]):
+        events, p = positives[rows], prediction[rows]
+        others = weight[rows] - events
+        if score == "brier":
+            total += float((events * (1.0 - p) ** 2 + others * p**2).sum())
+        else:
+            total -= float((xlogy(events, p) + xlog1py(others, -p)).sum())
+    return total / float(weight.sum())
 
 
 def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isotonic") -> ScoreDecomposition:
     """Return the decomposition of grouped outcomes."""
+    weight, positives = grouped.weight, grouped.positives
+    original = _mean_score(weight, positives, grouped.prob, score)
     if recalibration == "isotonic":
         fit = fit_isotonic(grouped)
-        recalibrated = fit.value[np.searchsorted(fit.lower, grouped.prob, side="right") - 1]
-    else:
-        recalibrated = grouped.positives / grouped.weight
-    original, refined = (_mean_score(grouped, p, score) for p in (grouped.prob, recalibrated))
-    base_rate = grouped.positives.sum() / grouped.total
-    uncertainty = _mean_score(grouped, np.full_like(grouped.prob, base_rate), score)
+        weight, positives = fit.weight, fit.weight * fit.value
+    refined = _mean_score(weight, positives, positives / weight, score)
+    whole = np.array([grouped.total]), np.array([grouped.positives.sum()])
+    uncertainty = _mean_score(*whole, whole[1] / whole[0], score)
     return ScoreDecomposition(
         score=original,
         # non-negative up to rounding, as the fit is optimal among all (monotone) functions
