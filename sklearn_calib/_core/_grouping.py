@@ -215,14 +215,16 @@ class GroupedOutcomes:
 
     def uncertain(self) -> GroupedOutcomes:
         """Return the groups with finite log-odds: without predictions of exactly 0 and 1."""
-        inside = (self.prob > 0.0) & (self.prob < 1.0)
-        if inside.all():
+        rows = slice(int(self.prob.searchsorted(0.0, "right")), int(self.prob.searchsorted(1.0)))
+        if rows == slice(0, self.prob.shape[0]):
             return self
+        inside = np.zeros(self.prob.shape, dtype=bool)
+        inside[rows] = True
         clusters = None if self.clusters is None else self.clusters.taken(inside)
         design = None if self.design is None else self.design.taken(inside)
         events = None if self.events is None else self.events.taken(inside)
         return GroupedOutcomes(
-            self.prob[inside], self.weight[inside], self.positives[inside], clusters, design, events
+            self.prob[rows], self.weight[rows], self.positives[rows], clusters, design, events
         )
 
     def frequencies(self) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_calib._core._blocks import BLOCK_ROWS, blocks
+from sklearn_calib._core._blocks import ALL, BLOCK_ROWS, blocks
 from sklearn_calib._typing import Array
 
 #: The columns as an array (k, n), or a function from a slice of observations to that part of it.
@@ -80,6 +80,9 @@ def fit_logistic(
     then no pooling. With penalties and starts of shape (m, k), m problems are solved at once, whose steps
     ``bound`` and whose information ``gram`` must return.
     """
+    if callable(columns) and weight.shape[0] <= BLOCK_ROWS:
+        # computed once for all steps
+        columns = columns(ALL)
     problem = _Problem(columns, weight, positives, penalty, center, offset, bound, last_gain, gram)
     if problem.is_long():
         start = problem.pooled().solve(start).coef

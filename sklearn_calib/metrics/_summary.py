@@ -280,12 +280,14 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
 
         def deviance(at: float) -> tuple[float, float]:
             fit = refit(at)
-            return 2.0 * (best.log_likelihood - fit.log_likelihood), -2.0 * float(data.residual(fit) @ axis)
+            return 2.0 * (best.log_likelihood - fit.log_likelihood), -2.0 * float(data.score_sums(fit) @ axis)
 
         low, high = (_profile_end(float(value), way * z * error, deviance, z) for way in (-1.0, 1.0))
         return IntervalEstimate(float(value), low, high, "profile")
 
-    offset, ones = data.fit_intercept(), np.ones_like(data.x)
+    # sums of residuals, and of residuals times log-odds, from those of u
+    once, along = np.array([1.0, 0.0]), np.array([data.center, data.spread])
+    offset = data.fit_intercept()
     intercept = _UNKNOWN
     if offset.finite and data.constant and not robust:
         # of equal predictions the events are binomial
@@ -296,7 +298,7 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
         error = data.standard_errors(offset)[0]
         rows = np.array([error**2, 0.0])
         intercept = estimate(
-            shapes[0], offset.intercept, error, offset, ones, lambda at: data.at(at, 1.0), rows
+            shapes[0], offset.intercept, error, offset, once, lambda at: data.at(at, 1.0), rows
         )
     if data.constant:
         return intercept, _UNKNOWN, _UNKNOWN
@@ -312,13 +314,13 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
 
     return (
         intercept,
-        estimate(shapes[1], both.slope, for_slope, both, data.x, data.fit_intercept, for_u),
+        estimate(shapes[1], both.slope, for_slope, both, along, data.fit_intercept, for_u),
         estimate(
             shapes[2],
             both.intercept,
             for_intercept,
             both,
-            ones,
+            once,
             lambda at: data.fit_slope(at, both.slope),
             for_1,
         ),

@@ -289,9 +289,9 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
     data = LogitOutcomes(group_outcomes(np.array(y), np.array(p), np.array(w, dtype=float)))
     fit = data.fit_both()
     assert fit.finite
-    residual = data.residual(fit)
+    residual = data.positives * fit.complement() - data.negatives * fit.prob()
     # both derivatives vanish, compared with the parts that they are the sums of
-    for part in (np.ones_like(data.x), data.u):
+    for part in (np.ones_like(data.x), data.u()):
         assert abs(residual @ part) < 1e-9 + 1e-6 * (np.abs(residual) @ np.abs(part))
     slope = calibration_summary(y, p, sample_weight=w, weights="frequency").slope
     assert slope.lower < slope.estimate < slope.upper
