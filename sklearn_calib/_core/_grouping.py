@@ -7,6 +7,7 @@ repeated sample.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -227,6 +228,11 @@ class GroupedOutcomes:
             self.prob[rows], self.weight[rows], self.positives[rows], clusters, design, events
         )
 
+    def parts(self) -> Iterator[GroupedOutcomes]:
+        """Yield blocks of the groups, as independent samples."""
+        for rows in blocks(self.prob.shape[0]):
+            yield GroupedOutcomes(self.prob[rows], self.weight[rows], self.positives[rows])
+
     def frequencies(self) -> tuple[float, float]:
         """Return mean prediction and event frequency."""
         return float(self.weight @ self.prob) / self.total, float(self.positives.sum()) / self.total
@@ -407,10 +413,14 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     With samples alone, most bins would lie where rare events hardly ever are; with variance alone, none would
     lie among predictions of nearly 0 and 1.
     """
-    variance = grouped.variance
-    fraction = 0.5 * (grouped.weight / grouped.total + variance / variance.sum())
-    middle = np.cumsum(fraction) - 0.5 * fraction
-    return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
+    fraction = grouped.variance
+    fraction /= fraction.sum()
+    fraction += grouped.weight / grouped.total
+    fraction *= 0.5 * n_bins
+    middle = np.cumsum(fraction)
+    fraction *= 0.5
+    middle -= fraction
+    return np.clip(middle, 0, n_bins - 1, out=middle).astype(np.intp)
 
 
 def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT, cells: int = 0) -> GroupedOutcomes:
@@ -421,8 +431,11 @@ def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT, cells: int = 
     """
     if grouped.prob.shape[0] <= most:
         return grouped
-    bins = balanced_bins(grouped, most // 2) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
-    bins += (cells * (grouped.prob - grouped.prob[0]) / np.ptp(grouped.prob)).astype(np.intp)
+    bins = balanced_bins(grouped, most // 2)
+    bins += grouped.prob > 0.0
+    bins += grouped.prob >= 1.0
+    if cells:
+        bins += (cells * (grouped.prob - grouped.prob[0]) / np.ptp(grouped.prob)).astype(np.intp)
     return grouped.pooled(group_starts(bins))
 
 

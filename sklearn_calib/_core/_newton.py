@@ -6,7 +6,7 @@ fractional, and log-odds :math:`z_i = o_i + \theta \cdot x_i`. The solution mini
 .. math:: \sum_i w_i \log(1 + e^{z_i}) - s_i z_i + \frac12 \sum_j \lambda_j (\theta_j - c_j)^2.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,9 +154,11 @@ class _Problem:
             length = np.where(enough[..., np.newaxis], length, length / 2.0)
         return length, trial
 
-    def parts(self) -> Iterator[tuple[slice, Array]]:
+    def parts(self) -> Iterable[tuple[slice, Array]]:
         n = self.weight.shape[0]
-        return ((rows, self.part(rows)) for rows in blocks(n, None if self.gram is None else n))
+        if n <= BLOCK_ROWS or self.gram is not None:
+            return [(ALL, self.part(ALL))]
+        return ((rows, self.part(rows)) for rows in blocks(n))
 
     def part(self, rows: slice) -> Array:
         return self.columns(rows) if callable(self.columns) else self.columns[:, rows]

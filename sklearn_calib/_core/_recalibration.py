@@ -15,6 +15,7 @@ from sklearn_calib._typing import Array
 
 #: From groups, and 1.0 or -1.0, to the probability of an event, or of the opposite.
 Sides = Callable[[slice, float], Array]
+LogOdds = Callable[[slice], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ ROWS = {"intercept": slice(0, 1), "slope": slice(1, 2), "both": slice(0, 2)}
 class LogitOutcomes:
     """Grouped outcomes on the log-odds axis: x = logit(p), and u, x standardized.
 
-    Everything else is computed for blocks of groups: of many groups, the log-odds alone are kept.
+    Of many groups, the log-odds alone are kept; all else is computed for blocks of them.
     """
 
     def __init__(self, grouped: GroupedOutcomes) -> None:
@@ -69,15 +70,18 @@ class LogitOutcomes:
         self.center = self._sum(lambda rows: (self.weight[rows] * self.x[rows]).sum()) / total
         squares = self._sum(lambda rows: (self.weight[rows] * (self.x[rows] - self.center) ** 2).sum())
         self.spread = 1.0 if self.constant else float(np.sqrt(squares / total))
+        self._whole_u: Array | None = None
+        if self.x.shape[0] <= CHUNK:
+            self._whole_u = self.u()
 
     def _sum(self, part: Callable[[slice], Any]) -> Any:
         return block_sum(self.x.shape[0], part)
 
     def u(self, rows: slice = ALL) -> Array:
         """Return the standardized log-odds."""
-        u: Array = self.x[rows] - self.center
-        u /= self.spread
-        return u
+        if self._whole_u is not None:
+            return self._whole_u[rows]
+        return (self.x[rows] - self.center) / self.spread
 
     @property
     def negatives(self) -> Array:
@@ -88,17 +92,20 @@ class LogitOutcomes:
         """Return the model with given parameters."""
         return self._model(lambda rows: intercept + slope * self.x[rows], intercept, slope)
 
-    def _model(self, eta: Callable[[slice], Array], intercept: float, slope: float) -> Recalibration:
+    def _model(self, eta: LogOdds, intercept: float, slope: float) -> Recalibration:
+        few = self._whole_u is not None
+        if few:
+            whole = eta(ALL)
+            eta = whole.__getitem__
         likelihood = self._sum(
             lambda rows: log_likelihood(eta(rows), self.weight[rows], self.positives[rows])
         )
 
-        def computed(rows: slice, sign: float) -> Array:
+        def sides(rows: slice, sign: float) -> Array:
             return np.asarray(expit(sign * eta(rows)))
 
-        few = self.x.shape[0] <= CHUNK
-        sides = _kept(computed(ALL, 1.0), computed(ALL, -1.0)) if few else computed
-        return Recalibration(intercept, slope, sides, float(likelihood))
+        kept = _kept(expit(whole), expit(-whole)) if few else sides
+        return Recalibration(intercept, slope, kept, float(likelihood))
 
     def score_sums(self, fit: Recalibration) -> Array:
         """Return the sums over samples of the residual, and of the residual times u."""

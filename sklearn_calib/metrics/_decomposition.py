@@ -74,7 +74,7 @@ class ScoreDecomposition:
     _repr_html_ = text_html
 
 
-def _mean_score(weight: Array, positives: Array, prediction: Array, score: str) -> float:
+def mean_score(weight: Array, positives: Array, prediction: Array, score: str) -> float:
     """Return the mean score of one prediction per group; infinite if an event had probability 0."""
     total = 0.0
     for rows in blocks(weight.shape[0]):
@@ -90,13 +90,13 @@ def _mean_score(weight: Array, positives: Array, prediction: Array, score: str) 
 def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isotonic") -> ScoreDecomposition:
     """Return the decomposition of grouped outcomes."""
     weight, positives = grouped.weight, grouped.positives
-    original = _mean_score(weight, positives, grouped.prob, score)
+    original = mean_score(weight, positives, grouped.prob, score)
     if recalibration == "isotonic":
         fit = fit_isotonic(grouped)
         weight, positives = fit.weight, fit.weight * fit.value
-    refined = _mean_score(weight, positives, positives / weight, score)
+    refined = mean_score(weight, positives, positives / weight, score)
     whole = np.array([grouped.total]), np.array([grouped.positives.sum()])
-    uncertainty = _mean_score(*whole, whole[1] / whole[0], score)
+    uncertainty = mean_score(*whole, whole[1] / whole[0], score)
     return ScoreDecomposition(
         score=original,
         # non-negative up to rounding, as the fit is optimal among all (monotone) functions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array, Weights
+from sklearn_calib.metrics._decomposition import mean_score
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
@@ -209,13 +210,15 @@ class CalibrationSummary(FrameMixin):
         return result_html(_TITLE, self._rows())
 
 
-def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
-    """Return the smallest value that at least a fraction ``level`` of the weight does not exceed."""
+def _weighted_quantiles(values: Array, weight: Array, levels: Sequence[float]) -> Iterator[float]:
+    """Yield the smallest values that at least a fraction of the weight does not exceed, for each level."""
     order = np.argsort(values, kind="stable")
-    below = np.cumsum(weight[order])
-    # sums of weights can be below the level by rounding
-    index = int(np.searchsorted(below, level * below[-1] * (1.0 - TIE)))
-    return float(values[order][min(index, values.shape[0] - 1)])
+    below = weight[order]
+    np.cumsum(below, out=below)
+    for level in levels:
+        # sums of weights can be below the level by rounding
+        index = int(np.searchsorted(below, level * below[-1] * (1.0 - TIE)))
+        yield float(values[order[min(index, values.shape[0] - 1)]])
 
 
 _UNKNOWN = IntervalEstimate(np.nan, np.nan, np.nan)
@@ -375,17 +378,27 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
     n_events, n_others = (float(kind.sum()) for kind in kinds)
     if not min(n_events, n_others) > 0.0:
         return _UNKNOWN
-    below, upto = ((np.cumsum(kind) - 0.5 * kind) / kind.sum() for kind in kinds[::-1])
-    area = float(kinds[0] @ below) / n_events
+    # the fraction of the other kind below, and what is left of it, from ranks in the middle of ties
+    event, other = (np.cumsum(kind) for kind in kinds[::-1])
+    for rank, kind, n in ((event, kinds[1], n_others), (other, kinds[0], n_events)):
+        rank -= 0.5 * kind
+        rank /= n
+    area = float(kinds[0] @ event) / n_events
     # changes of the area by an event and by another sample
-    event, other = (below - area) / n_events, (1.0 - upto - area) / n_others
+    event -= area
+    event /= n_events
+    np.subtract(1.0 - area, other, out=other)
+    other /= n_others
     if grouped.clusters is not None or grouped.design is not None:
         unit, group, weight, positives, number = _units(grouped)
         influence = np.bincount(unit, positives * event[group] + (weight - positives) * other[group])
         size = float(number.sum())
         variance, method = number @ influence**2 * size / max(size - 1.0, 1.0), "sandwich"
     else:
-        sums = (kinds[0] @ event**2, n_events), (kinds[1] @ other**2, n_others)
+        squares = (
+            float(kind @ np.square(one, out=one)) for kind, one in zip(kinds, (event, other), strict=True)
+        )
+        sums = zip(squares, (n_events, n_others), strict=True)
         variance, method = sum(part * n / max(n - 1.0, 1.0) for part, n in sums), "DeLong"
     margin = z * float(np.sqrt(variance)) if 0.0 < area < 1.0 else np.nan
     low, high = np.clip([area - margin, area + margin], 0.0, 1.0).tolist()
@@ -394,22 +407,26 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
 
 def _likelihood_measures(grouped: GroupedOutcomes, found: Recalibrations) -> dict[str, Any]:
     """Return R2, the indices D and U with the p-value of U, and Spiegelhalter's z with its p-value."""
-    inside, u = grouped.uncertain(), 1.0 - 2.0 * grouped.prob
+    inside = grouped.uncertain()
     n, events = inside.total, float(inside.positives.sum())
     r2 = d = u_index = pvalue = z = np.nan
     robust = grouped.clusters is not None or grouped.design is not None
     if np.isfinite(found.slope.estimate):
-        data, null = (
-            LogitOutcomes(inside),
-            float(xlogy(events, events / n) + xlogy(n - events, 1 - events / n)),
-        )
+        data = LogitOutcomes(inside)
+        null = float(xlogy(events, events / n) + xlogy(n - events, 1 - events / n))
         best = data.at(found.slope_intercept.estimate, found.slope.estimate).log_likelihood
         r2 = float(np.expm1(2.0 * (null - best) / n) / np.expm1(2.0 * null / n))
         if not robust:
             loss = 2.0 * (best - data.at(0.0, 1.0).log_likelihood)
             d, u_index, pvalue = (2.0 * (best - null) - 1.0) / n, (loss - 2.0) / n, float(np.exp(-0.5 * loss))
-    if not robust and (variance := float(grouped.variance @ u**2)) > 0.0:
-        z = float(grouped.residual @ u) / variance**0.5
+        del data
+    if not robust:
+        total = variance = 0.0
+        for part in grouped.parts():
+            u = 1.0 - 2.0 * part.prob
+            total += float(part.residual @ u)
+            variance += float(part.variance @ u**2)
+        z = total / variance**0.5 if variance > 0.0 else np.nan
     return {
         "r2": r2,
         "discrimination_index": d,
@@ -593,25 +610,30 @@ def summarize(grouped: GroupedOutcomes, confidence: float) -> CalibrationSummary
     """Return the summary of grouped outcomes."""
     samples, total, events = grouped.samples, grouped.total, float(grouped.positives.sum())
     n_contradicted, n_extreme = samples.contradictions()
-    curve = smooth_frequency(grouped)
-    gap = np.abs(grouped.prob - curve)
     recalibrations = recalibration_intervals(grouped, confidence)
-    negatives = grouped.weight - grouped.positives
-    squares = grouped.positives * (1.0 - grouped.prob) ** 2 + negatives * grouped.prob**2
-    brier, alone = float(squares.sum()) / total, events / total * (1.0 - events / total)
+    likelihood = _likelihood_measures(grouped, recalibrations)
+    c_index = _concordance(grouped, -float(ndtri((1.0 - confidence) / 2.0)))
+    brier, alone = (
+        mean_score(grouped.weight, grouped.positives, grouped.prob, "brier"),
+        events / total * (1.0 - events / total),
+    )
+    curve = smooth_frequency(grouped)
+    gap = np.subtract(grouped.prob, curve)
+    np.abs(gap, out=gap)
+    e50, e90 = _weighted_quantiles(gap, grouped.weight, (0.5, 0.9))
     return CalibrationSummary(
         n_samples=samples.total,
         n_events=float(samples.positives.sum()),
         observed_minus_expected=(events - float(grouped.weight @ grouped.prob)) / total,
         **vars(recalibrations),
         ici=float(grouped.weight @ gap) / total,
-        e50=_weighted_quantile(gap, grouped.weight, 0.5),
-        e90=_weighted_quantile(gap, grouped.weight, 0.9),
+        e50=e50,
+        e90=e90,
         emax=float(gap.max()),
         brier=brier,
         scaled_brier=1.0 - brier / alone if alone > 0.0 else np.nan,
-        c_index=_concordance(grouped, -float(ndtri((1.0 - confidence) / 2.0))),
-        **_likelihood_measures(grouped, recalibrations),
+        c_index=c_index,
+        **likelihood,
         confidence=float(confidence),
         probabilities=grouped.prob,
         curve=curve,
