@@ -508,11 +508,15 @@ def _take_outcomes(key: NDArray[np.int64]) -> Array:
     return outcome
 
 
+def ones(n: int) -> Array:
+    """Return n ones that are one number, read-only."""
+    return np.ndarray((n,), buffer=_ONE, strides=(0,))
+
+
 def _merge_ties(outcome: Array, value: Array) -> GroupedOutcomes:
     """Return one group for each run of equal values."""
     if (value[1:] != value[:-1]).all():
-        # one number for all, read-only
-        return GroupedOutcomes(value, np.ndarray(value.shape, buffer=_ONE, strides=(0,)), outcome)
+        return GroupedOutcomes(value, ones(value.shape[0]), outcome)
     starts = group_starts(value)
     weight = np.diff(starts, append=value.shape[0]).astype(np.float64)
     return GroupedOutcomes(value[starts], weight, np.add.reduceat(outcome, starts))

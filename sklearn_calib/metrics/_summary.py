@@ -395,11 +395,9 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
         size = float(number.sum())
         variance, method = number @ influence**2 * size / max(size - 1.0, 1.0), "sandwich"
     else:
-        squares = (
-            float(kind @ np.square(one, out=one)) for kind, one in zip(kinds, (event, other), strict=True)
-        )
-        sums = zip(squares, (n_events, n_others), strict=True)
-        variance, method = sum(part * n / max(n - 1.0, 1.0) for part, n in sums), "DeLong"
+        squares = kinds[0] @ np.square(event, out=event), kinds[1] @ np.square(other, out=other)
+        sizes = np.array([n_events, n_others])
+        variance, method = squares @ (sizes / np.maximum(sizes - 1.0, 1.0)), "DeLong"
     margin = z * float(np.sqrt(variance)) if 0.0 < area < 1.0 else np.nan
     low, high = np.clip([area - margin, area + margin], 0.0, 1.0).tolist()
     return IntervalEstimate(area, low, high, method)
