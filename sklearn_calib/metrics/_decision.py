@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from sklearn_calib import _validation
 from sklearn_calib._core._binning import quantile_bins
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import logit
@@ -75,8 +76,10 @@ def decision_risks(
     grouped: GroupedOutcomes, thresholds: Array, recalibration: str = "monotone"
 ) -> tuple[Array, Array]:
     """Return risk and lowest risk for each threshold."""
-    risk = _Costs(grouped).of_cut(thresholds, np.searchsorted(grouped.prob, thresholds))
-    lowest = (_Costs(order).lowest(thresholds) for order in _orders(grouped, recalibration))
+    costs = _Costs(grouped)
+    risk = costs.of_cut(thresholds, np.searchsorted(grouped.prob, thresholds))
+    orders = _orders(grouped, recalibration)
+    lowest = ((costs if order is grouped else _Costs(order)).lowest(thresholds) for order in orders)
     return risk, np.minimum.reduce([risk, *lowest])
 
 
@@ -95,21 +98,22 @@ class _Costs:
     """Costs tau * (negatives from index j on) + (1 - tau) * (positives before) of acting from group j on."""
 
     def __init__(self, grouped: GroupedOutcomes) -> None:
-        self.grouped = grouped
-        self.events_before = np.concatenate(([0.0], np.cumsum(grouped.positives)))
-        weight_before = np.concatenate(([0.0], np.cumsum(grouped.weight)))
-        events_after = self.events_before[-1] - self.events_before
-        self.negatives_after = (weight_before[-1] - weight_before) - events_after
+        self.total, fit = grouped.total, fit_isotonic(grouped)
+        self._values = fit.value
+        self._starts = np.append(np.searchsorted(grouped.prob, fit.lower), grouped.prob.shape[0])
+        self.events_before, self.negatives_after = np.zeros((2, grouped.prob.shape[0] + 1))
+        np.cumsum(grouped.positives, out=self.events_before[1:])
+        after = np.cumsum(grouped.weight, out=self.negatives_after[1:])
+        after -= self.events_before[1:]
+        np.subtract(after[-1], self.negatives_after, out=self.negatives_after)
 
-    def of_cut(self, thresholds: Array, cut: NDArray[np.intp]) -> Array:
+    def of_cut(self, thresholds: Array, cut: NDArray[np.intp] | slice) -> Array:
         risk = thresholds * self.negatives_after[cut] + (1.0 - thresholds) * self.events_before[cut]
-        return np.asarray(risk / self.grouped.total)
+        return np.asarray(risk / self.total)
 
     def lowest(self, thresholds: Array) -> Array:
         """Return the minimum over all cuts, which is where the isotonic fit first reaches the threshold."""
-        prob, blocks = self.grouped.prob, fit_isotonic(self.grouped)
-        block_start = np.append(np.searchsorted(prob, blocks.lower), prob.shape[0])
-        return self.of_cut(thresholds, block_start[np.searchsorted(blocks.value, thresholds)])
+        return self.of_cut(thresholds, self._starts[np.searchsorted(self._values, thresholds)])
 
 
 def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[Array]:
@@ -118,10 +122,15 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[A
     Between two predictions the risk is linear and the lowest risk concave in the threshold. The gap is
     therefore convex, and nowhere greater than at the ends.
     """
-    tau, costs = grouped.prob, _Costs(grouped)
-    cut = np.arange(tau.shape[0])
-    risk = np.maximum(costs.of_cut(tau, cut), costs.of_cut(tau, cut + 1))
-    return [np.maximum(risk - _Costs(order).lowest(tau), 0.0) for order in _orders(grouped, recalibration)]
+    tau, costs, found = grouped.prob, _Costs(grouped), []
+    for order in _orders(grouped, recalibration):
+        own, gap = costs if order is grouped else _Costs(order), np.empty_like(tau)
+        for rows in blocks(tau.shape[0]):
+            cuts = rows, slice(rows.start + 1, rows.stop + 1)
+            risk = np.maximum(*(costs.of_cut(tau[rows], cut) for cut in cuts))
+            gap[rows] = np.maximum(risk - own.lowest(tau[rows]), 0.0)
+        found.append(gap)
+    return found
 
 
 def _decision_loss(grouped: GroupedOutcomes, recalibration: str = "monotone") -> float:
@@ -145,7 +154,11 @@ def _loss_of_gaps(tau: Array, gap: Array) -> float:
         if point[0] == 0.5:
             return 2.0 * point[1]
         left, right = (point, right) if point[0] < 0.5 else (left, point)
-        tau, gap = tau[above > _ROUNDING], gap[above > _ROUNDING]
+        kept = above > _ROUNDING
+        del above
+        # a copy is worth its memory if it is short
+        if 2 * np.count_nonzero(kept) <= kept.shape[0]:
+            tau, gap = tau[kept], gap[kept]
 
 
 def n_risk_bins(total: float) -> int:
