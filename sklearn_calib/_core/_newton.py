@@ -32,6 +32,8 @@ _ARMIJO, _ROUNDING = 1e-4, 1e-13
 _FARTHEST = 10.0
 # More observations than twice this many are first pooled into so many, whose solution is the start.
 _COARSE = 4096
+# Columns of at most so many observations are kept, if they are computed by a function.
+_KEPT = 1 << 17
 # The last step moves no log-odds by more than this, of many observations by more than the second number,
 # which saves a pass over them, or gains no more than the third, per unit of weight.
 _LAST_MOVE, _LAST_MOVE_OF_MANY, _LAST_GAIN = 1e-7, 3e-5, 1e-20
@@ -80,7 +82,7 @@ def fit_logistic(
     then no pooling. With penalties and starts of shape (m, k), m problems are solved at once, whose steps
     ``bound`` and whose information ``gram`` must return.
     """
-    if callable(columns) and weight.shape[0] <= BLOCK_ROWS:
+    if callable(columns) and weight.shape[0] <= _KEPT:
         # computed once for all steps
         columns = columns(ALL)
     problem = _Problem(columns, weight, positives, penalty, center, offset, bound, last_gain, gram)

@@ -114,14 +114,17 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
         return 0.0, log_odds
 
     def columns(rows: slice) -> Array:
-        x = (scores[rows] - center) / spread
-        return np.stack((x, np.ones_like(x)))
+        part = scores[rows]
+        table = np.ones((2, part.shape[0]))
+        np.subtract(part, center, out=table[0])
+        table[0] /= spread
+        return table
 
     # linear discriminant analysis: difference between the means of events and non-events, over the variance
     # within both
     variance = mean * (1.0 - mean)
-    along = block_sum(n, lambda rows: columns(rows)[0] @ target[rows])
-    difference = float(along) / grouped.total / variance
+    along = float(block_sum(n, lambda rows: (scores[rows] - center) @ target[rows])) / spread
+    difference = along / grouped.total / variance
     slope = difference / max(1.0 - variance * difference**2, _LEAST_WITHIN)
     start = np.array([slope, log_odds - slope * difference * (0.5 - mean)])
     fit = fit_logistic(columns, weight, target, start=start)

@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from sklearn_calib import _validation
 from sklearn_calib._core._blocks import blocks
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._grouping import CHUNK, group_outcomes
 from sklearn_calib._core._weights import effective_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
@@ -86,7 +86,7 @@ def _curve(sample: _validation.BinarySample) -> RiskCoverageCurve:
     # the risk takes the place of the weights of positives
     coverage, risk = np.empty(weights.shape[0]), grouped.positives[::-1]
     area = accepted = errors = 0.0
-    for rows in blocks(weights.shape[0]):
+    for rows in blocks(weights.shape[0], CHUNK):
         weight, wrong = weights[rows] * scale, (weights[rows] - risk[rows]) * scale
         after, before = accepted + np.cumsum(weight), errors - wrong
         before += np.cumsum(wrong)
@@ -96,8 +96,9 @@ def _curve(sample: _validation.BinarySample) -> RiskCoverageCurve:
         excess = wrong / weight
         excess *= weight - after
         excess += before
-        harmonic, tied = 1.0 / after, weight != 1.0
-        harmonic[tied] = digamma(after[tied] + 1.0) - digamma(after[tied] - weight[tied] + 1.0)
+        harmonic = 1.0 / after
+        if (tied := weight != 1.0).any():
+            harmonic[tied] = digamma(after[tied] + 1.0) - digamma(after[tied] - weight[tied] + 1.0)
         area += float(excess @ harmonic)
         coverage[rows] = after
         before += wrong
