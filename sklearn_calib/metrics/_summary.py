@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr, ndtri, stdtrit, xlogy
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
@@ -212,13 +213,16 @@ class CalibrationSummary(FrameMixin):
 
 def _weighted_quantiles(values: Array, weight: Array, levels: Sequence[float]) -> Iterator[float]:
     """Yield the smallest values that at least a fraction of the weight does not exceed, for each level."""
-    order = np.argsort(values, kind="stable")
-    below = weight[order]
-    np.cumsum(below, out=below)
+    order = np.argsort(values)
+    parts = list(blocks(order.shape[0]))
+    ends = np.cumsum([weight[order[rows]].sum() for rows in parts])
     for level in levels:
         # sums of weights can be below the level by rounding
-        index = int(np.searchsorted(below, level * below[-1] * (1.0 - TIE)))
-        yield float(values[order[min(index, values.shape[0] - 1)]])
+        goal = level * ends[-1] * (1.0 - TIE)
+        k = min(int(np.searchsorted(ends, goal)), len(parts) - 1)
+        part = order[parts[k]]
+        below = np.cumsum(weight[part]) + (ends[k - 1] if k else 0.0)
+        yield float(values[part[min(int(np.searchsorted(below, goal)), part.shape[0] - 1)]])
 
 
 _UNKNOWN = IntervalEstimate(np.nan, np.nan, np.nan)
@@ -252,9 +256,9 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
     """Return intercept for slope 1, slope, and intercept with that slope, with their intervals."""
     if not grouped.prob.size:
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
-    data = LogitOutcomes(grouped)
     robust = grouped.clusters is not None or grouped.design is not None
     small = grouped if robust else pooled_if_many(grouped)
+    data = LogitOutcomes(grouped)
     # of many distinct predictions, the likelihood of bins of neighbors, around the estimates of all
     shapes = (_UNKNOWN,) * 3 if small is grouped else _lines(small, z)
 
@@ -381,7 +385,8 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
     # the fraction of the other kind below, and what is left of it, from ranks in the middle of ties
     event, other = (np.cumsum(kind) for kind in kinds[::-1])
     for rank, kind, n in ((event, kinds[1], n_others), (other, kinds[0], n_events)):
-        rank -= 0.5 * kind
+        for rows in blocks(rank.shape[0]):
+            rank[rows] -= 0.5 * kind[rows]
         rank /= n
     area = float(kinds[0] @ event) / n_events
     # changes of the area by an event and by another sample
