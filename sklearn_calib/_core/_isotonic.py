@@ -49,7 +49,7 @@ def monotone_distance(values: Array, weights: Array) -> float:
     low, step = np.zeros_like(rank), 1 << (levels.shape[0] - 1).bit_length()
     while step > 1:
         step //= 2
-        low += step * (_regression(2.0 * low + (rank >= low + step), weights) > 2.0 * low + 0.5)
+        low += np.int32(step) * (_regression(2.0 * low + (rank >= low + step), weights) > 2.0 * low + 0.5)
     return float(weights @ np.abs(values - levels[low]))
 
 
