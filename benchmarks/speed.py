@@ -18,7 +18,7 @@ on elapsed time: the median, and the median of the ratios with its quartiles.
     --only WORD ...        entries, or families, whose name contains one of the words
     --seconds 1            time for each entry
     --rows 1e9             samples of the stream of a sketch, in batches of a million
-    --limit 300            seconds of a call of scale, predicted from 10^5 samples; longer ones are omitted
+    --limit 300            seconds of a call of scale; longer ones, also as predicted, are omitted
     --out FILE             write the table of serving or scale
     --smoke                small sizes, as a quick check
 """
@@ -32,6 +32,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", 
 import argparse
 import ast
 import json
+import multiprocessing
 import platform
 import subprocess
 import sys
@@ -52,6 +53,7 @@ from sklearn_calib.sketch import CalibrationSketch
 
 Call = Callable[[], object]
 MANY = 1_000_000
+MISSING = "- | - | - | -"
 
 
 def in_turns(calls: Sequence[Call], repeats: int, seconds: float = 0.0) -> np.ndarray:
@@ -98,48 +100,71 @@ def entries(options: argparse.Namespace) -> None:
 
 
 def scale(options: argparse.Namespace) -> None:
-    """Print time and peak memory of ten million samples."""
-    from _entries import data_of, families
-    from _timing import allow, measure
-
-    sizes, draws = ((100, 200), 39) if options.smoke else ((10**5, 10**7), None)
-    found = families(draws)
-    fitted = ("IsotonicCalibrator", "SplineCalibrator", "PlattCalibrator")
-    chosen = found["metrics"] | found["tests"] | {name: found["calibrators"][name] for name in fitted}
-    allow(1e6, 18e9)
+    """Print time and peak memory of ten million samples, each call in a process of its own."""
     lines = [
         "# Ten million samples in memory",
         "",
         f"Written by `python benchmarks/speed.py scale --out benchmarks/results/scale.md`, "
         f"numpy {np.__version__}. The input has 16 bytes per sample. Growth: the time of 10^7 samples "
-        f"divided by that of 10^5, relative to np.sort. -: would take more than {options.limit:g} s.",
+        f"divided by that of 10^5, relative to np.sort. -: takes more than {options.limit:g} s.",
         "",
         "| call | seconds | ratio to np.sort | growth | peak memory / input |\n|---|---:|---:|---:|---:|",
     ]
     print(lines[-1])
-    for name, build in list(chosen.items())[:: len(chosen) - 1 if options.smoke else 1]:
+    names, context = list(scaled()), multiprocessing.get_context("spawn")
+    for name in names[:: len(names) - 1 if options.smoke else 1]:
         if not any(word in name for word in options.only):
             continue
-        ratios, seconds, peak = [], 0.0, float("nan")
+        receive, send = context.Pipe(duplex=False)
+        process = context.Process(target=measure_scaled, args=(name, options, send))
+        process.start()
+        send.close()
         try:
-            for n in sizes:
-                if seconds * sizes[1] / sizes[0] > options.limit:
-                    break
-                data = data_of(n)
-                task, sort = build(data), partial(np.sort, data.p)
-                timed = measure(task, sort, 0.0 if options.smoke else options.seconds)
-                seconds, peak = float(np.median(timed["seconds"])), timed["peak"] / (16 * n)
-                ratios.append(seconds / float(np.median(timed["sort"])))
-        except (ValueError, MemoryError) as error:
-            ratios = []
-            print(f"{name}: {error}".splitlines()[0])
-        cells = "- | - | - | -"
-        if len(ratios) == len(sizes):
-            cells = f"{seconds:.3g} | {ratios[1]:.3g} | {ratios[1] / ratios[0]:.2f} | {peak:.2f}"
+            cells = receive.recv()
+        except EOFError:
+            # ended by a limit
+            cells = MISSING
+        process.join()
         lines.append(f"| {name} | {cells} |")
         print(lines[-1], flush=True)
     if options.out is not None:
         options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def scaled() -> dict[str, Any]:
+    """Return the calls that are measured with ten million samples."""
+    from _entries import families
+
+    found = families(None)
+    fitted = ("IsotonicCalibrator", "SplineCalibrator", "PlattCalibrator")
+    return found["metrics"] | found["tests"] | {name: found["calibrators"][name] for name in fitted}
+
+
+def measure_scaled(name: str, options: argparse.Namespace, send: Any) -> None:
+    """Send seconds, ratio to a sort, its growth and the peak memory of a call, or that they are missing."""
+    from _entries import data_of
+    from _timing import allow, measure
+
+    warnings.simplefilter("ignore")
+    # a call is made about twice, and samples are simulated
+    allow(3.0 * options.limit + 60.0, 18e9)
+    sizes = (100, 200) if options.smoke else (10**5, 10**7)
+    build, ratios, seconds, peak = scaled()[name], [], 0.0, float("nan")
+    try:
+        for n in sizes:
+            if seconds * sizes[1] / sizes[0] > options.limit:
+                break
+            data = data_of(n)
+            task, sort = build(data), partial(np.sort, data.p)
+            timed = measure(task, sort, 0.0 if options.smoke else options.seconds)
+            seconds, peak = float(np.median(timed["seconds"])), timed["peak"] / (16 * n)
+            ratios.append(seconds / float(np.median(timed["sort"])))
+    except (ValueError, MemoryError) as error:
+        print(f"{name}: {error}".splitlines()[0])
+    if len(ratios) < len(sizes) or seconds > options.limit:
+        send.send(MISSING)
+    else:
+        send.send(f"{seconds:.3g} | {ratios[1]:.3g} | {ratios[1] / ratios[0]:.2f} | {peak:.2f}")
 
 
 def samples(kind: str, n: int) -> tuple[np.ndarray, np.ndarray]:

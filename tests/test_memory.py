@@ -25,10 +25,7 @@ N_ROWS = {family: 2 * 10**4 if family.endswith("ten classes") else 10**6 for fam
 FEWER_ROWS = {
     "AutoCalibrator": 10**5,
     "AutoCalibrator, ten classes": 5 * 10**3,
-    "CombinedTest": 2 * 10**5,
-    "CombinedTest, asymptotic": 2 * 10**5,
     "DirichletCalibrator": 10**5,
-    "KernelTest, asymptotic": 2 * 10**5,
     "LogAverageCalibrator": 10**5,
     "MatrixScalingCalibrator": 10**5,
     "SampleSplittingTest": 2 * 10**5,
@@ -37,7 +34,6 @@ FEWER_ROWS = {
     "TCal": 2 * 10**5,
     "VectorScalingCalibrator": 10**5,
     "calibration_report": 2 * 10**5,
-    "calibration_summary": 2 * 10**5,
 }
 DRAWS = 39
 

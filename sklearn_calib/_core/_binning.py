@@ -236,4 +236,7 @@ def octave_bins(precision: int) -> OctaveBins:
 
 def octaves_pooled(grouped: GroupedOutcomes, precision: int) -> GroupedOutcomes:
     """Return one group for each occupied bin of a precision, at the mean of its predictions."""
-    return grouped.pooled(group_starts(octave_bins(precision).locate(grouped.prob)[0]))
+    bins, index = octave_bins(precision), np.empty(grouped.prob.shape[0], dtype=np.int32)
+    for rows in blocks(index.shape[0]):
+        index[rows] = bins.locate(grouped.prob[rows])[0]
+    return grouped.pooled(group_starts(index))

@@ -7,6 +7,7 @@ repeated sample.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from sklearn_calib._typing import Array
 DISTINCT = 4096
 #: Samples processed at a time, so that the temporaries of a pass over the data stay in cache.
 CHUNK = 1 << 14
+_ONE = np.float64(1.0).tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,15 +216,22 @@ class GroupedOutcomes:
 
     def uncertain(self) -> GroupedOutcomes:
         """Return the groups with finite log-odds: without predictions of exactly 0 and 1."""
-        inside = (self.prob > 0.0) & (self.prob < 1.0)
-        if inside.all():
+        rows = slice(int(self.prob.searchsorted(0.0, "right")), int(self.prob.searchsorted(1.0)))
+        if rows == slice(0, self.prob.shape[0]):
             return self
+        inside = np.zeros(self.prob.shape, dtype=bool)
+        inside[rows] = True
         clusters = None if self.clusters is None else self.clusters.taken(inside)
         design = None if self.design is None else self.design.taken(inside)
         events = None if self.events is None else self.events.taken(inside)
         return GroupedOutcomes(
-            self.prob[inside], self.weight[inside], self.positives[inside], clusters, design, events
+            self.prob[rows], self.weight[rows], self.positives[rows], clusters, design, events
         )
+
+    def parts(self) -> Iterator[GroupedOutcomes]:
+        """Yield blocks of the groups, as independent samples."""
+        for rows in blocks(self.prob.shape[0]):
+            yield GroupedOutcomes(self.prob[rows], self.weight[rows], self.positives[rows])
 
     def frequencies(self) -> tuple[float, float]:
         """Return mean prediction and event frequency."""
@@ -404,10 +413,14 @@ def balanced_bins(grouped: GroupedOutcomes, n_bins: int) -> NDArray[np.intp]:
     With samples alone, most bins would lie where rare events hardly ever are; with variance alone, none would
     lie among predictions of nearly 0 and 1.
     """
-    variance = grouped.variance
-    fraction = 0.5 * (grouped.weight / grouped.total + variance / variance.sum())
-    middle = np.cumsum(fraction) - 0.5 * fraction
-    return np.clip((middle * n_bins).astype(np.intp), 0, n_bins - 1)
+    fraction = grouped.variance
+    fraction /= fraction.sum()
+    fraction += grouped.weight / grouped.total
+    fraction *= 0.5 * n_bins
+    middle = np.cumsum(fraction)
+    fraction *= 0.5
+    middle -= fraction
+    return np.clip(middle, 0, n_bins - 1, out=middle).astype(np.intp)
 
 
 def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT, cells: int = 0) -> GroupedOutcomes:
@@ -418,8 +431,11 @@ def pooled_if_many(grouped: GroupedOutcomes, most: int = DISTINCT, cells: int = 
     """
     if grouped.prob.shape[0] <= most:
         return grouped
-    bins = balanced_bins(grouped, most // 2) + (grouped.prob > 0.0) + (grouped.prob >= 1.0)
-    bins += (cells * (grouped.prob - grouped.prob[0]) / np.ptp(grouped.prob)).astype(np.intp)
+    bins = balanced_bins(grouped, most // 2)
+    bins += grouped.prob > 0.0
+    bins += grouped.prob >= 1.0
+    if cells:
+        bins += (cells * (grouped.prob - grouped.prob[0]) / np.ptp(grouped.prob)).astype(np.intp)
     return grouped.pooled(group_starts(bins))
 
 
@@ -492,10 +508,15 @@ def _take_outcomes(key: NDArray[np.int64]) -> Array:
     return outcome
 
 
+def ones(n: int) -> Array:
+    """Return n ones that are one number, read-only."""
+    return np.ndarray((n,), buffer=_ONE, strides=(0,))
+
+
 def _merge_ties(outcome: Array, value: Array) -> GroupedOutcomes:
     """Return one group for each run of equal values."""
     if (value[1:] != value[:-1]).all():
-        return GroupedOutcomes(value, np.ones_like(value), outcome)
+        return GroupedOutcomes(value, ones(value.shape[0]), outcome)
     starts = group_starts(value)
     weight = np.diff(starts, append=value.shape[0]).astype(np.float64)
     return GroupedOutcomes(value[starts], weight, np.add.reduceat(outcome, starts))

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._core._grouping import GroupedOutcomes
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._typing import Array
 
 
@@ -21,12 +22,20 @@ class IsotonicFit:
 
 def fit_isotonic(grouped: GroupedOutcomes) -> IsotonicFit:
     """Fit the non-decreasing step function nearest in weighted squared error, O(m) for m groups."""
-    pooled = isotonic_regression(grouped.positives / grouped.weight, weights=grouped.weight)
-    first, last = pooled.blocks[:-1], pooled.blocks[1:] - 1
-    weight = np.add.reduceat(grouped.weight, first)
+    runs = _runs(grouped.positives / grouped.weight)
+    weight, positives = (np.add.reduceat(part, runs) for part in (grouped.weight, grouped.positives))
+    edges = isotonic_regression(positives / weight, weights=weight).blocks
+    starts, first = edges[:-1], runs[edges[:-1]]
+    last = np.append(first[1:], grouped.prob.shape[0]) - 1
+    weight = np.add.reduceat(weight, starts)
     # the ratio of the sums, not the pooled mean of ratios, makes the residuals of a block cancel exactly
-    value = np.add.reduceat(grouped.positives, first) / weight
+    value = np.add.reduceat(positives, starts) / weight
     return IsotonicFit(grouped.prob[first], grouped.prob[last], value, weight)
+
+
+def _runs(values: Array) -> NDArray[np.intp]:
+    """Return the first of each run of values that do not increase, which is in one block of the fit."""
+    return np.flatnonzero(np.append(True, values[1:] > values[:-1]))
 
 
 def monotone_distance(values: Array, weights: Array) -> float:
@@ -36,12 +45,11 @@ def monotone_distance(values: Array, weights: Array) -> float:
     ``low + step`` is a problem with only two neighboring values, whose solution is where the least squares
     fit of its indicators exceeds 1/2. Different ``low`` keep the blocks that are already divided apart.
     """
-    levels, rank = np.unique(values, return_inverse=True)
+    levels, rank = _ranks(values)
     low, step = np.zeros_like(rank), 1 << (levels.shape[0] - 1).bit_length()
     while step > 1:
         step //= 2
-        fit = isotonic_regression(2.0 * low + (rank >= low + step), weights=weights).x
-        low += step * (fit > 2.0 * low + 0.5)
+        low += np.int32(step) * (_regression(2.0 * low + (rank >= low + step), weights) > 2.0 * low + 0.5)
     return float(weights @ np.abs(values - levels[low]))
 
 
@@ -54,7 +62,7 @@ def variation_distance(values: Array, weights: Array) -> float:
     decides, and otherwise the level at i + 1 does. Neighbors with another ``low`` are above or below both
     levels.
     """
-    levels, rank = np.unique(values, return_inverse=True)
+    levels, rank = _ranks(values)
     low, step = np.zeros_like(rank), 1 << (levels.shape[0] - 1).bit_length()
     places = np.arange(rank.shape[0])
     while step > 1:
@@ -68,7 +76,7 @@ def variation_distance(values: Array, weights: Array) -> float:
         decided[-1] = True
         upper = np.where(decided, excess < 0.0, after > 0.0)
         known = np.where(decided | (after != 0.0), places, rank.shape[0])
-        low += step * upper[np.minimum.accumulate(known[::-1])[::-1]]
+        low += np.int32(step) * upper[np.minimum.accumulate(known[::-1])[::-1]]
     found = levels[low]
     return float(weights @ np.abs(values - found)) + float(np.abs(np.diff(found)).sum())
 
@@ -96,3 +104,25 @@ def _clipped_walk(steps: Array, bounds: Array) -> Array:
         at = np.minimum(np.maximum(at, low[i]), high[i]) + steps[i]
         walk[i] = at
     return walk.T.ravel()[:m]
+
+
+def _regression(values: Array, weights: Array) -> Array:
+    """Return the isotonic fit, of many values through their runs; ``values`` are overwritten."""
+    if values.shape[0] <= CHUNK:
+        return np.asarray(isotonic_regression(values, weights=weights).x)
+    runs = _runs(values)
+    values *= weights
+    weight = np.add.reduceat(weights, runs)
+    fit = isotonic_regression(np.add.reduceat(values, runs) / weight, weights=weight).x
+    return np.repeat(fit, np.diff(runs, append=values.shape[0]))
+
+
+def _ranks(values: Array) -> tuple[Array, NDArray[np.int32]]:
+    """Return the distinct values, and the index of each value among them."""
+    order = np.argsort(values)
+    levels = values[order]
+    new = np.append(False, levels[1:] != levels[:-1])
+    rank = np.empty(values.shape[0], dtype=np.int32)
+    rank[order] = np.cumsum(new, dtype=np.int32)
+    new[0] = True
+    return levels[new], rank

@@ -6,12 +6,12 @@ fractional, and log-odds :math:`z_i = o_i + \theta \cdot x_i`. The solution mini
 .. math:: \sum_i w_i \log(1 + e^{z_i}) - s_i z_i + \frac12 \sum_j \lambda_j (\theta_j - c_j)^2.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_calib._core._blocks import BLOCK_ROWS, blocks
+from sklearn_calib._core._blocks import ALL, BLOCK_ROWS, blocks
 from sklearn_calib._typing import Array
 
 #: The columns as an array (k, n), or a function from a slice of observations to that part of it.
@@ -32,6 +32,8 @@ _ARMIJO, _ROUNDING = 1e-4, 1e-13
 _FARTHEST = 10.0
 # More observations than twice this many are first pooled into so many, whose solution is the start.
 _COARSE = 4096
+# Columns of at most so many observations are kept, if they are computed by a function.
+_KEPT = 1 << 17
 # The last step moves no log-odds by more than this, of many observations by more than the second number,
 # which saves a pass over them, or gains no more than the third, per unit of weight.
 _LAST_MOVE, _LAST_MOVE_OF_MANY, _LAST_GAIN = 1e-7, 3e-5, 1e-20
@@ -80,6 +82,9 @@ def fit_logistic(
     then no pooling. With penalties and starts of shape (m, k), m problems are solved at once, whose steps
     ``bound`` and whose information ``gram`` must return.
     """
+    if callable(columns) and weight.shape[0] <= _KEPT:
+        # computed once for all steps
+        columns = columns(ALL)
     problem = _Problem(columns, weight, positives, penalty, center, offset, bound, last_gain, gram)
     if problem.is_long():
         start = problem.pooled().solve(start).coef
@@ -151,9 +156,11 @@ class _Problem:
             length = np.where(enough[..., np.newaxis], length, length / 2.0)
         return length, trial
 
-    def parts(self) -> Iterator[tuple[slice, Array]]:
+    def parts(self) -> Iterable[tuple[slice, Array]]:
         n = self.weight.shape[0]
-        return ((rows, self.part(rows)) for rows in blocks(n, None if self.gram is None else n))
+        if n <= BLOCK_ROWS or self.gram is not None:
+            return [(ALL, self.part(ALL))]
+        return ((rows, self.part(rows)) for rows in blocks(n))
 
     def part(self, rows: slice) -> Array:
         return self.columns(rows) if callable(self.columns) else self.columns[:, rows]

@@ -7,6 +7,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import block_sum
 from sklearn_calib._core._grouping import GroupedOutcomes, group_scores
 from sklearn_calib._core._maps import Node, logistic
 from sklearn_calib._core._newton import fit_logistic
@@ -105,20 +106,28 @@ def fit_platt(scores: Array, grouped: GroupedOutcomes) -> tuple[float, float]:
     log_odds = float(np.log(mean / (1.0 - mean)))
     if scores[0] == scores[-1]:
         return 0.0, log_odds
-    center = float((scores * grouped.weight).sum()) / grouped.total
-    columns = np.ones((2, scores.shape[0]))
-    x = np.subtract(scores, center, out=columns[0])
-    spread = float(np.sqrt((np.square(x) * grouped.weight).sum() / grouped.total))
+    n, weight = scores.shape[0], grouped.weight
+    center = float(block_sum(n, lambda rows: (scores[rows] * weight[rows]).sum())) / grouped.total
+    squares = block_sum(n, lambda rows: (np.square(scores[rows] - center) * weight[rows]).sum())
+    spread = float(np.sqrt(squares / grouped.total))
     if spread == 0.0:
         return 0.0, log_odds
-    x /= spread
+
+    def columns(rows: slice) -> Array:
+        part = scores[rows]
+        table = np.ones((2, part.shape[0]))
+        np.subtract(part, center, out=table[0])
+        table[0] /= spread
+        return table
+
     # linear discriminant analysis: difference between the means of events and non-events, over the variance
     # within both
     variance = mean * (1.0 - mean)
-    difference = float(x @ target) / grouped.total / variance
+    along = float(block_sum(n, lambda rows: (scores[rows] - center) @ target[rows])) / spread
+    difference = along / grouped.total / variance
     slope = difference / max(1.0 - variance * difference**2, _LEAST_WITHIN)
     start = np.array([slope, log_odds - slope * difference * (0.5 - mean)])
-    fit = fit_logistic(columns, grouped.weight, target, start=start)
+    fit = fit_logistic(columns, weight, target, start=start)
     if not fit.converged:
         _validation.warn_user(
             "Platt scaling did not converge; the scores may span too many orders of magnitude.",

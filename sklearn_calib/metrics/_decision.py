@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import expit
 
 from sklearn_calib import _validation
 from sklearn_calib._core._binning import quantile_bins
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._core._links import logit
@@ -88,10 +90,12 @@ class _Costs:
     """Costs tau * (negatives from index j on) + (1 - tau) * (positives before) of acting from group j on."""
 
     def __init__(self, grouped: GroupedOutcomes) -> None:
-        self.grouped = grouped
-        self.weight_before, self.events_before = np.zeros((2, grouped.prob.shape[0] + 1))
-        grouped.weight.cumsum(out=self.weight_before[1:])
+        self.grouped, self.total = grouped, grouped.total
+        self.events_before, self.negatives_after = np.zeros((2, grouped.prob.shape[0] + 1))
         grouped.positives.cumsum(out=self.events_before[1:])
+        after = grouped.weight.cumsum(out=self.negatives_after[1:])
+        after -= self.events_before[1:]
+        np.subtract(after[-1], self.negatives_after, out=self.negatives_after)
 
     def orders(self, recalibration: str) -> list[_Costs]:
         """Return the costs in each order of which a recalibration may act on the last groups."""
@@ -103,16 +107,20 @@ class _Costs:
         order = np.argsort(positives / weight, kind="stable")
         return [_Costs(GroupedOutcomes(prob, weight[order], positives[order]))]
 
-    def of_cut(self, thresholds: Array, cut: NDArray[np.intp]) -> Array:
-        total, events = self.weight_before[-1], self.events_before[cut]
-        negatives_after = (total - self.weight_before[cut]) - (self.events_before[-1] - events)
-        return np.asarray((thresholds * negatives_after + (1.0 - thresholds) * events) / total)
+    def of_cut(self, thresholds: Array, cut: NDArray[np.intp] | slice) -> Array:
+        risk = thresholds * self.negatives_after[cut] + (1.0 - thresholds) * self.events_before[cut]
+        return np.asarray(risk / self.total)
+
+    @cached_property
+    def _blocks(self) -> tuple[Array, NDArray[np.intp]]:
+        """The values of the isotonic fit, and the first group of each block and the number of groups."""
+        prob, fit = self.grouped.prob, fit_isotonic(self.grouped)
+        return fit.value, np.concatenate((prob.searchsorted(fit.lower), (prob.shape[0],)))
 
     def lowest(self, thresholds: Array) -> Array:
         """Return the minimum over all cuts, which is where the isotonic fit first reaches the threshold."""
-        prob, blocks = self.grouped.prob, fit_isotonic(self.grouped)
-        block_start = np.concatenate((prob.searchsorted(blocks.lower), (prob.shape[0],)))
-        return self.of_cut(thresholds, block_start[blocks.value.searchsorted(thresholds)])
+        value, starts = self._blocks
+        return self.of_cut(thresholds, starts[value.searchsorted(thresholds)])
 
 
 def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[Array]:
@@ -121,10 +129,15 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[A
     Between two predictions the risk is linear and the lowest risk concave in the threshold. The gap is
     therefore convex, and nowhere greater than at the ends.
     """
-    tau, costs = grouped.prob, _Costs(grouped)
-    cut = np.arange(tau.shape[0])
-    risk = np.maximum(costs.of_cut(tau, cut), costs.of_cut(tau, cut + 1))
-    return [np.maximum(risk - each.lowest(tau), 0.0) for each in costs.orders(recalibration)]
+    tau, costs, found = grouped.prob, _Costs(grouped), []
+    for each in costs.orders(recalibration):
+        gap = np.empty_like(tau)
+        for rows in blocks(tau.shape[0]):
+            cuts = rows, slice(rows.start + 1, rows.stop + 1)
+            risk = np.maximum(*(costs.of_cut(tau[rows], cut) for cut in cuts))
+            gap[rows] = np.maximum(risk - each.lowest(tau[rows]), 0.0)
+        found.append(gap)
+    return found
 
 
 def _decision_loss(grouped: GroupedOutcomes, recalibration: str = "monotone") -> float:
@@ -148,7 +161,11 @@ def _loss_of_gaps(tau: Array, gap: Array) -> float:
         if point[0] == 0.5:
             return 2.0 * point[1]
         left, right = (point, right) if point[0] < 0.5 else (left, point)
-        tau, gap = tau[above > _ROUNDING], gap[above > _ROUNDING]
+        kept = above > _ROUNDING
+        del above
+        # a copy is worth its memory if it is short
+        if 2 * np.count_nonzero(kept) <= kept.shape[0]:
+            tau, gap = tau[kept], gap[kept]
 
 
 def n_risk_bins(total: float) -> int:

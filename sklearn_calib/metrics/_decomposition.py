@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes
 from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
@@ -72,14 +73,17 @@ class ScoreDecomposition:
     _repr_html_ = text_html
 
 
-def _mean_score(grouped: GroupedOutcomes, score: str) -> float:
-    """Return the mean score of the predictions; infinite if an event had probability 0."""
-    p, negatives = grouped.prob, grouped.weight - grouped.positives
-    if score == "brier":
-        losses = grouped.positives * (1.0 - p) ** 2 + negatives * p**2
-    else:
-        losses = -(xlogy(grouped.positives, p) + xlog1py(negatives, -p))
-    return float(losses.sum() / grouped.total)
+def mean_score(weight: Array, positives: Array, prediction: Array, score: str) -> float:
+    """Return the mean score of one prediction per group; infinite if an event had probability 0."""
+    total = 0.0
+    for rows in blocks(weight.shape[0]):
+        events, p = positives[rows], prediction[rows]
+        others = weight[rows] - events
+        if score == "brier":
+            total += float((events * (1.0 - p) ** 2 + others * p**2).sum())
+        else:
+            total -= float((xlogy(events, p) + xlog1py(others, -p)).sum())
+    return total / float(weight.sum())
 
 
 def _entropy(frequency: Any, score: str) -> Any:
@@ -96,7 +100,7 @@ def decompose(grouped: GroupedOutcomes, score: str, recalibration: str = "isoton
         recalibrated, weight = fit.value, fit.weight
     else:
         recalibrated, weight = grouped.positives / grouped.weight, grouped.weight
-    original = _mean_score(grouped, score)
+    original = mean_score(grouped.weight, grouped.positives, grouped.prob, score)
     refined = float((weight * _entropy(recalibrated, score)).sum() / grouped.total)
     uncertainty = float(_entropy(grouped.positives.sum() / grouped.total, score))
     return ScoreDecomposition(

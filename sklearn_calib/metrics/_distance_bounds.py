@@ -39,9 +39,12 @@ def _lipschitz_supremum(grouped: GroupedOutcomes) -> float:
     if gap.shape[0] == 0:
         return mass
     walk = np.cumsum(residual[:-1])
+    del residual
     inside = np.clip(walk, 0.0, mass)
     walk -= inside
-    return mass + float(gap @ np.abs(walk)) + monotone_distance(inside, gap)
+    outside = float(gap @ np.abs(walk, out=walk))
+    del walk
+    return mass + outside + monotone_distance(inside, gap)
 
 
 def _smooth_error(grouped: GroupedOutcomes, scale: str = "probability") -> float:
@@ -348,7 +351,7 @@ def distance_from_calibration(
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     transport, resolution = (float(values[0]) for values in _transport([grouped], n_bins))
     interval = min(interval_error(grouped, DISTINCT), 1.0)
-    smooth = smooth_calibration_error(sample.y, sample.p, sample_weight=sample.w, pos_label=1)
+    smooth = _smooth_error(grouped)
     upper = min(interval, 4.0 * math.sqrt(transport))
     # Proposition A.1, b / (b + 1) ECE
     gap = float(np.diff(grouped.prob).min(initial=np.inf))

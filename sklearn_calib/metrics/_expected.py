@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import block_sum
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, text_html
@@ -254,7 +255,12 @@ def _ratio(numerator: float, denominator: float) -> float:
 
 def _entropy(p: Array, w: Array) -> float:
     """Return the mean of -p log p - (1 - p) log(1 - p) of sorted predictions, with 0 log 0 = 0."""
-    return float(-w @ (xlogy(p, p) + xlog1py(1.0 - p, -p)))
+
+    def entropy(rows: slice) -> Array:
+        part = p[rows]
+        return np.asarray(w[rows] @ (xlogy(part, part) + xlog1py(1.0 - part, -part)))
+
+    return -float(block_sum(p.shape[0], entropy))
 
 
 def _roc_auc(w: Array, mass: Array, c: float) -> IntervalEstimate:
@@ -268,7 +274,9 @@ def _roc_auc(w: Array, mass: Array, c: float) -> IntervalEstimate:
     if not (event_rate > 0.0 and other_rate > 0.0):
         return IntervalEstimate(np.nan, np.nan, np.nan)
     # sum of p_i (1 - p_j) over j before i, and one half of it for ties
-    ordered = float(mass @ (np.cumsum(other) - 0.5 * other))
+    below = np.cumsum(other)
+    below -= 0.5 * other
+    ordered = float(mass @ below)
     value = min(ordered / (event_rate * other_rate), 1.0)
     if np.isnan(c):
         return IntervalEstimate(value, np.nan, np.nan)

@@ -14,6 +14,7 @@ from sklearn_calib._core._kernel import kernel_form, median_distance
 from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
+from sklearn_calib.metrics._decomposition import mean_score
 from sklearn_calib.metrics._metric_kernel import MetricKernel
 from sklearn_calib.metrics._reductions import REDUCTIONS, check_problem, reduced_error
 
@@ -42,10 +43,10 @@ def _squared_error(
 
 def _of_binary(sample: _validation.BinarySample, bandwidth: float | str, debias: bool) -> float:
     grouped = group_outcomes(sample.y, sample.p, sample.w)
-    squares = grouped.positives * (1.0 - grouped.prob) ** 2
-    squares += (grouped.weight - grouped.positives) * grouped.prob**2
-    # (y - p)^2 is y (1 - p)^2 + (1 - y) p^2 less y (1 - y), which is 0 for outcomes 0 and 1
-    diagonal = float(squares.sum() - sample.weights @ (sample.y * (1.0 - sample.y)))
+    diagonal = grouped.total * mean_score(grouped.weight, grouped.positives, grouped.prob, "brier")
+    if sample.y.dtype.kind == "f":
+        # (y - p)^2 is y (1 - p)^2 + (1 - y) p^2 less y (1 - y), which is 0 for outcomes 0 and 1
+        diagonal -= float(sample.weights @ (sample.y * (1.0 - sample.y)))
     points, residuals = grouped.prob[:, np.newaxis], grouped.residual[:, np.newaxis]
     # rounding can exceed 1 by an ulp
     return min(_squared_error(points, grouped.weight, residuals, diagonal, bandwidth, debias), 1.0)

@@ -159,8 +159,9 @@ def reduced_error(
         if reduction == "classwise":
             return error(problem)
         proba = two_columns(problem.p)
-    total = 0.0
-    for fraction, outcome, probability, index in split_classes(problem.y, proba, reduction, problem.w):
+    total, parts = 0.0, split_classes(problem.y, proba, reduction, problem.w)
+    del proba
+    for fraction, outcome, probability, index in parts:
         part = problem.w if problem.w is None or index is None else problem.w[index]
         total += fraction * error(_validation.BinarySample(outcome, probability, part))
     return total

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma
 
 from sklearn_calib import _validation
-from sklearn_calib._core._grouping import group_outcomes
+from sklearn_calib._core._blocks import blocks
+from sklearn_calib._core._grouping import CHUNK, group_outcomes
 from sklearn_calib._core._weights import effective_size
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
@@ -81,25 +82,34 @@ def _curve(sample: _validation.BinarySample) -> RiskCoverageCurve:
     """Return the curve of outcomes 1 (right) and 0 (wrong) that are accepted by descending ``p``."""
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     n = sample.total if sample.w is None else effective_size(sample.w)
-    scale, threshold = n / grouped.total, grouped.prob[::-1]
-    weight, wrong = grouped.weight[::-1] * scale, (grouped.weight - grouped.positives)[::-1] * scale
-    del grouped
-    after, risk = np.cumsum(weight), np.cumsum(wrong)
-    # sum over i = before + 1, ..., after of the expected risk (wrong_before + (i - before) rate) / i of the
-    # first i samples; with the harmonic sum as a difference of digamma functions
-    excess = wrong / weight
-    excess *= weight - after
-    excess += risk
-    excess -= wrong
-    harmonic, tied = 1.0 / after, weight != 1.0
-    harmonic[tied] = digamma(after[tied] + 1.0) - digamma(after[tied] - weight[tied] + 1.0)
-    area = (wrong.sum() + excess @ harmonic) / n
-    risk /= after
+    scale, weights = n / grouped.total, grouped.weight[::-1]
+    # the risk takes the place of the weights of positives
+    coverage, risk = np.empty(weights.shape[0]), grouped.positives[::-1]
+    area = accepted = errors = 0.0
+    for rows in blocks(weights.shape[0], CHUNK):
+        weight, wrong = weights[rows] * scale, (weights[rows] - risk[rows]) * scale
+        after, before = accepted + np.cumsum(weight), errors - wrong
+        before += np.cumsum(wrong)
+        # sum over i = after - weight + 1, ..., after of the expected risk
+        # (wrong_before + (i - after + weight) rate) / i of the first i samples; with the harmonic sum as a
+        # difference of digamma functions
+        excess = wrong / weight
+        excess *= weight - after
+        excess += before
+        harmonic = 1.0 / after
+        if (tied := weight != 1.0).any():
+            harmonic[tied] = digamma(after[tied] + 1.0) - digamma(after[tied] - weight[tied] + 1.0)
+        area += float(excess @ harmonic)
+        coverage[rows] = after
+        before += wrong
+        risk[rows] = before / after
+        accepted, errors = float(after[-1]), float(before[-1])
+    coverage /= accepted
     return RiskCoverageCurve(
-        threshold=threshold,
-        coverage=after / after[-1],
-        risk=np.clip(risk, 0.0, 1.0),
-        area=float(np.clip(area, 0.0, 1.0)),
+        threshold=grouped.prob[::-1],
+        coverage=coverage,
+        risk=np.clip(risk, 0.0, 1.0, out=risk),
+        area=float(np.clip((errors + area) / n, 0.0, 1.0)),
         n_samples=n,
     )
 

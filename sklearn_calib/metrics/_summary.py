@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr, ndtri, stdtrit, xlogy
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import blocks
 from sklearn_calib._core._clusters import cluster_words, dependence_of, single_clusters
 from sklearn_calib._core._grouping import (
     GroupedOutcomes,
@@ -29,6 +30,7 @@ from sklearn_calib._docs import shared_docs
 from sklearn_calib._frame import FrameMixin
 from sklearn_calib._html import number_text, result_html
 from sklearn_calib._typing import Array, Weights
+from sklearn_calib.metrics._decomposition import mean_score
 from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
@@ -209,13 +211,18 @@ class CalibrationSummary(FrameMixin):
         return result_html(_TITLE, self._rows())
 
 
-def _weighted_quantile(values: Array, weight: Array, level: float) -> float:
-    """Return the smallest value that at least a fraction ``level`` of the weight does not exceed."""
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(weight[order])
-    # sums of weights can be below the level by rounding
-    index = int(np.searchsorted(below, level * below[-1] * (1.0 - TIE)))
-    return float(values[order][min(index, values.shape[0] - 1)])
+def _weighted_quantiles(values: Array, weight: Array, levels: Sequence[float]) -> Iterator[float]:
+    """Yield the smallest values that at least a fraction of the weight does not exceed, for each level."""
+    order = np.argsort(values)
+    parts = list(blocks(order.shape[0]))
+    ends = np.cumsum([weight[order[rows]].sum() for rows in parts])
+    for level in levels:
+        # sums of weights can be below the level by rounding
+        goal = level * ends[-1] * (1.0 - TIE)
+        k = min(int(np.searchsorted(ends, goal)), len(parts) - 1)
+        part = order[parts[k]]
+        below = np.cumsum(weight[part]) + (ends[k - 1] if k else 0.0)
+        yield float(values[part[min(int(np.searchsorted(below, goal)), part.shape[0] - 1)]])
 
 
 _UNKNOWN = IntervalEstimate(np.nan, np.nan, np.nan)
@@ -249,9 +256,9 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
     """Return intercept for slope 1, slope, and intercept with that slope, with their intervals."""
     if not grouped.prob.size:
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
-    data = LogitOutcomes(grouped)
     robust = grouped.clusters is not None or grouped.design is not None
     small = grouped if robust else pooled_if_many(grouped)
+    data = LogitOutcomes(grouped)
     # of many distinct predictions, the likelihood of bins of neighbors, around the estimates of all
     shapes = (_UNKNOWN,) * 3 if small is grouped else _lines(small, z)
 
@@ -280,12 +287,14 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
 
         def deviance(at: float) -> tuple[float, float]:
             fit = refit(at)
-            return 2.0 * (best.log_likelihood - fit.log_likelihood), -2.0 * float(data.residual(fit) @ axis)
+            return 2.0 * (best.log_likelihood - fit.log_likelihood), -2.0 * float(data.score_sums(fit) @ axis)
 
         low, high = (_profile_end(float(value), way * z * error, deviance, z) for way in (-1.0, 1.0))
         return IntervalEstimate(float(value), low, high, "profile")
 
-    offset, ones = data.fit_intercept(), np.ones_like(data.x)
+    # sums of residuals, and of residuals times log-odds, from those of u
+    once, along = np.array([1.0, 0.0]), np.array([data.center, data.spread])
+    offset = data.fit_intercept()
     intercept = _UNKNOWN
     if offset.finite and data.constant and not robust:
         # of equal predictions the events are binomial
@@ -296,7 +305,7 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
         error = data.standard_errors(offset)[0]
         rows = np.array([error**2, 0.0])
         intercept = estimate(
-            shapes[0], offset.intercept, error, offset, ones, lambda at: data.at(at, 1.0), rows
+            shapes[0], offset.intercept, error, offset, once, lambda at: data.at(at, 1.0), rows
         )
     if data.constant:
         return intercept, _UNKNOWN, _UNKNOWN
@@ -312,13 +321,13 @@ def _lines(grouped: GroupedOutcomes, z: float) -> tuple[IntervalEstimate, Interv
 
     return (
         intercept,
-        estimate(shapes[1], both.slope, for_slope, both, data.x, data.fit_intercept, for_u),
+        estimate(shapes[1], both.slope, for_slope, both, along, data.fit_intercept, for_u),
         estimate(
             shapes[2],
             both.intercept,
             for_intercept,
             both,
-            ones,
+            once,
             lambda at: data.fit_slope(at, both.slope),
             for_1,
         ),
@@ -373,18 +382,27 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
     n_events, n_others = (float(kind.sum()) for kind in kinds)
     if not min(n_events, n_others) > 0.0:
         return _UNKNOWN
-    below, upto = ((np.cumsum(kind) - 0.5 * kind) / kind.sum() for kind in kinds[::-1])
-    area = float(kinds[0] @ below) / n_events
+    # the fraction of the other kind below, and what is left of it, from ranks in the middle of ties
+    event, other = (np.cumsum(kind) for kind in kinds[::-1])
+    for rank, kind, n in ((event, kinds[1], n_others), (other, kinds[0], n_events)):
+        for rows in blocks(rank.shape[0]):
+            rank[rows] -= 0.5 * kind[rows]
+        rank /= n
+    area = float(kinds[0] @ event) / n_events
     # changes of the area by an event and by another sample
-    event, other = (below - area) / n_events, (1.0 - upto - area) / n_others
+    event -= area
+    event /= n_events
+    np.subtract(1.0 - area, other, out=other)
+    other /= n_others
     if grouped.clusters is not None or grouped.design is not None:
         unit, group, weight, positives, number = _units(grouped)
         influence = np.bincount(unit, positives * event[group] + (weight - positives) * other[group])
         size = float(number.sum())
         variance, method = number @ influence**2 * size / max(size - 1.0, 1.0), "sandwich"
     else:
-        sums = (kinds[0] @ event**2, n_events), (kinds[1] @ other**2, n_others)
-        variance, method = sum(part * n / max(n - 1.0, 1.0) for part, n in sums), "DeLong"
+        squares = kinds[0] @ np.square(event, out=event), kinds[1] @ np.square(other, out=other)
+        sizes = np.array([n_events, n_others])
+        variance, method = squares @ (sizes / np.maximum(sizes - 1.0, 1.0)), "DeLong"
     margin = z * float(np.sqrt(variance)) if 0.0 < area < 1.0 else np.nan
     low, high = np.clip([area - margin, area + margin], 0.0, 1.0).tolist()
     return IntervalEstimate(area, low, high, method)
@@ -392,22 +410,26 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
 
 def _likelihood_measures(grouped: GroupedOutcomes, found: Recalibrations) -> dict[str, Any]:
     """Return R2, the indices D and U with the p-value of U, and Spiegelhalter's z with its p-value."""
-    inside, u = grouped.uncertain(), 1.0 - 2.0 * grouped.prob
+    inside = grouped.uncertain()
     n, events = inside.total, float(inside.positives.sum())
     r2 = d = u_index = pvalue = z = np.nan
     robust = grouped.clusters is not None or grouped.design is not None
     if np.isfinite(found.slope.estimate):
-        data, null = (
-            LogitOutcomes(inside),
-            float(xlogy(events, events / n) + xlogy(n - events, 1 - events / n)),
-        )
+        data = LogitOutcomes(inside)
+        null = float(xlogy(events, events / n) + xlogy(n - events, 1 - events / n))
         best = data.at(found.slope_intercept.estimate, found.slope.estimate).log_likelihood
         r2 = float(np.expm1(2.0 * (null - best) / n) / np.expm1(2.0 * null / n))
         if not robust:
             loss = 2.0 * (best - data.at(0.0, 1.0).log_likelihood)
             d, u_index, pvalue = (2.0 * (best - null) - 1.0) / n, (loss - 2.0) / n, float(np.exp(-0.5 * loss))
-    if not robust and (variance := float(grouped.variance @ u**2)) > 0.0:
-        z = float(grouped.residual @ u) / variance**0.5
+        del data
+    if not robust:
+        total = variance = 0.0
+        for part in grouped.parts():
+            u = 1.0 - 2.0 * part.prob
+            total += float(part.residual @ u)
+            variance += float(part.variance @ u**2)
+        z = total / variance**0.5 if variance > 0.0 else np.nan
     return {
         "r2": r2,
         "discrimination_index": d,
@@ -591,25 +613,30 @@ def summarize(grouped: GroupedOutcomes, confidence: float) -> CalibrationSummary
     """Return the summary of grouped outcomes."""
     samples, total, events = grouped.samples, grouped.total, float(grouped.positives.sum())
     n_contradicted, n_extreme = samples.contradictions()
-    curve = smooth_frequency(grouped)
-    gap = np.abs(grouped.prob - curve)
     recalibrations = recalibration_intervals(grouped, confidence)
-    negatives = grouped.weight - grouped.positives
-    squares = grouped.positives * (1.0 - grouped.prob) ** 2 + negatives * grouped.prob**2
-    brier, alone = float(squares.sum()) / total, events / total * (1.0 - events / total)
+    likelihood = _likelihood_measures(grouped, recalibrations)
+    c_index = _concordance(grouped, -float(ndtri((1.0 - confidence) / 2.0)))
+    brier, alone = (
+        mean_score(grouped.weight, grouped.positives, grouped.prob, "brier"),
+        events / total * (1.0 - events / total),
+    )
+    curve = smooth_frequency(grouped)
+    gap = np.subtract(grouped.prob, curve)
+    np.abs(gap, out=gap)
+    e50, e90 = _weighted_quantiles(gap, grouped.weight, (0.5, 0.9))
     return CalibrationSummary(
         n_samples=samples.total,
         n_events=float(samples.positives.sum()),
         observed_minus_expected=(events - float(grouped.weight @ grouped.prob)) / total,
         **vars(recalibrations),
         ici=float(grouped.weight @ gap) / total,
-        e50=_weighted_quantile(gap, grouped.weight, 0.5),
-        e90=_weighted_quantile(gap, grouped.weight, 0.9),
+        e50=e50,
+        e90=e90,
         emax=float(gap.max()),
         brier=brier,
         scaled_brier=1.0 - brier / alone if alone > 0.0 else np.nan,
-        c_index=_concordance(grouped, -float(ndtri((1.0 - confidence) / 2.0))),
-        **_likelihood_measures(grouped, recalibrations),
+        c_index=c_index,
+        **likelihood,
         confidence=float(confidence),
         probabilities=grouped.prob,
         curve=curve,

@@ -15,7 +15,7 @@ from sklearn_calib._core._recalibration import LogitOutcomes
 from sklearn_calib._core._smooth_logistic import smooth_frequency
 from sklearn_calib.inference import SpiegelhalterTest
 from sklearn_calib.metrics import calibration_summary, integrated_calibration_index
-from sklearn_calib.metrics._summary import _weighted_quantile
+from sklearn_calib.metrics._summary import _weighted_quantiles
 from tests._samples import simulated
 
 
@@ -224,7 +224,7 @@ def test_quantiles_of_equal_weights_do_not_miss_by_rounding(n, mass):
     values = np.random.default_rng(n).permutation(n).astype(float)
     for level in (0.1, 0.5, 0.9):
         # the least value that so many tenths of the rows do not exceed
-        assert _weighted_quantile(values, np.full(n, mass), level) == round(level * n) - 1
+        assert list(_weighted_quantiles(values, np.full(n, mass), [level])) == [round(level * n) - 1]
 
 
 def test_large_and_scaled():
@@ -289,9 +289,9 @@ def test_the_line_is_found_for_extreme_predictions_and_frequencies(y, p, w):
     data = LogitOutcomes(group_outcomes(np.array(y), np.array(p), np.array(w, dtype=float)))
     fit = data.fit_both()
     assert fit.finite
-    residual = data.residual(fit)
+    residual = data.positives * fit.complement() - data.negatives * fit.prob()
     # both derivatives vanish, compared with the parts that they are the sums of
-    for part in (np.ones_like(data.x), data.u):
+    for part in (np.ones_like(data.x), data.u()):
         assert abs(residual @ part) < 1e-9 + 1e-6 * (np.abs(residual) @ np.abs(part))
     slope = calibration_summary(y, p, sample_weight=w, weights="frequency").slope
     assert slope.lower < slope.estimate < slope.upper

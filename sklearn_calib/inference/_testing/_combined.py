@@ -180,6 +180,8 @@ class CombinedTest(_simulated.SimulatedTest):
     def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
         names = list(self.components)
         weights, grouped = self._weights(), group_sample(sample)
+        # sorted once for all components
+        sample.cache.setdefault("grouped", grouped)
         pooled, plain = grouped, sample.clusters is None and not sample.sampling
         if grouped.prob.shape[0] > DISTINCT and plain:
             pooled = octaves_pooled(grouped, _PRECISION)

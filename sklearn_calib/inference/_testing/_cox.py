@@ -1,5 +1,6 @@
 """Cox's test of calibration: intercept and slope of a logistic recalibration."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import block_sum
 from sklearn_calib._core._grouping import GroupedOutcomes, group_sample
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._null import monte_carlo_pvalue
@@ -136,26 +138,34 @@ class CoxTest(_simulated.SimulatedTest):
             null = data.fit_intercept() if parameter == "slope" else data.at(0.0, 1.0)
             full = data.fit_intercept() if parameter == "intercept" else data.fit_both()
             df = 2 if parameter == "both" else 1
-            residual = data.residual(null)
-            own = data.scores(null, parameter, float(residual.sum()), float(residual @ data.u))
+            scores = data.scores(null, parameter)
+            own = scores(*data.score_sums(null))
             # the null hypothesis of the slope leaves the intercept open: the fitted one
-            fitted = expit(null.intercept + logit(grouped.prob))
-            true = replace(grouped, prob=fitted) if parameter == "slope" else grouped
-            middle = data.center + data.spread * data.residual_center(null, parameter) + null.intercept
-            along = [None, lambda p: (logit(p) - middle) / data.spread]
+            true = grouped
+            if parameter == "slope":
+                true = replace(grouped, prob=expit(null.intercept + logit(grouped.prob)))
+
+            def along_u(p: Array) -> Array:
+                u = (logit(p) - data.center - null.intercept) / data.spread
+                return u - data.residual_center(null, parameter)
+
+            along = [None, along_u]
             spreads = [_simulated.variance_ratio_of(true, covariate) for covariate in along[ROWS[parameter]]]
             unit = np.sqrt([spread.own for spread in spreads])
             own /= unit
             statistic = float(own @ own)
-            estimate = float(data.weight @ np.abs(full.prob - null.prob) / whole.total)
+            changes = block_sum(
+                data.x.shape[0], lambda rows: data.weight[rows] @ np.abs(full.prob(rows) - null.prob(rows))
+            )
+            estimate = float(changes / whole.total)
             reason = full.describe(parameter)
-            drawn = self._simulated_scores(grouped, true, data, null, parameter, spreads)
+            drawn = self._simulated_scores(grouped, true, data, null, scores, spreads)
             if drawn is not None:
                 drawn /= unit[:, np.newaxis]
             if drawn is not None and grouped.clusters is not None:
-                scores = np.column_stack((own, drawn))
+                both = np.column_stack((own, drawn))
                 covariance = drawn @ drawn.T / drawn.shape[1]
-                statistics = (scores * (np.linalg.pinv(covariance, hermitian=True) @ scores)).sum(axis=0)
+                statistics = (both * (np.linalg.pinv(covariance, hermitian=True) @ both)).sum(axis=0)
                 statistic, draws = float(statistics[0]), statistics[1:]
             elif drawn is not None:
                 draws = (drawn * drawn).sum(axis=0)
@@ -182,13 +192,13 @@ class CoxTest(_simulated.SimulatedTest):
         true: GroupedOutcomes,
         data: LogitOutcomes,
         null: Recalibration,
-        parameter: str,
+        scores: Callable[[Any, Any], Array],
         spreads: list[_simulated.VarianceRatio],
     ) -> Array | None:
         """Return the scores of simulated samples, (1 or 2, r), or None if the p-value is asymptotic."""
         clusters = grouped.clusters
         n_rarer = min(data.positives.sum(), data.negatives.sum())
-        conditional = parameter == "slope" and clusters is None and grouped.design is None
+        conditional = self.parameter == "slope" and clusters is None and grouped.design is None
         fits = not conditional or grouped.total * n_rarer <= _LARGEST_TABLE
         if self.method == "monte_carlo" and not fits:
             raise ValueError(
@@ -200,25 +210,25 @@ class CoxTest(_simulated.SimulatedTest):
             fits and _simulated.simulates(self.method, grouped.total > _simulated.MOST_SIMULATED, clusters)
         ):
             return None
-        center = data.weight * null.prob
+        center = data.weight * null.prob()
         if conditional:
             rows = written_out(data.weight)
             along = _simulated.conditional_sums(
-                null.prob[rows],
+                null.prob()[rows],
                 int(data.positives.sum()),
-                data.u[rows],
+                data.u()[rows],
                 self.n_resamples,
                 self.random_state,
             )
-            sums = np.stack((np.zeros_like(along), along - center @ data.u))
-            return data.scores(null, parameter, *sums)
+            sums = np.stack((np.zeros_like(along), along - center @ data.u()))
+            return scores(*sums)
         u = (logit(grouped.prob) - data.center) / data.spread
         covariates = np.stack((np.ones_like(u), u))
-        offset = np.array([[center.sum()], [center @ data.u]])
+        offset = np.array([[center.sum()], [center @ data.u()]])
         return _simulated.simulated(
             self,
             true,
-            lambda positives: data.scores(null, parameter, *(covariates @ positives - offset)).T,
+            lambda positives: scores(*(covariates @ positives - offset)).T,
             *spreads,
         ).T
 

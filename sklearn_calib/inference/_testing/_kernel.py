@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_calib import _validation
+from sklearn_calib._core._blocks import block_sum
 from sklearn_calib._core._clusters import Clusters, clusters_of_classes, dependence_of
-from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts
+from sklearn_calib._core._grouping import GroupedOutcomes, group_sample, group_starts, ones
 from sklearn_calib._core._kernel import (
     MAX_DENSE,
     Form,
@@ -50,7 +51,7 @@ class KernelSample:
         """Group outcomes by their prediction."""
         grouped = group_sample(sample)
         cells = grouped.samples
-        scale = np.ones_like(cells.prob) if grouped.design is None else grouped.design.weight
+        scale = ones(cells.prob.shape[0]) if grouped.design is None else grouped.design.weight
         points, counts = cells.prob[:, np.newaxis], cells.positives[:, np.newaxis]
         return cls(points, cells.weight, counts, scale, cells.clusters, cells)
 
@@ -88,13 +89,19 @@ class KernelSample:
 
         No term is negative: the rounding error of differences could exceed the contribution of rare events.
         """
+        if self.points.shape[1] == 1:
+            return np.asarray(
+                block_sum(self.points.shape[0], lambda rows: self._binary_squares(counts, rows))
+            )
         weight = np.square(self.scale)[:, np.newaxis]
         square, opposite = weight * np.square(self.points), weight * np.square(1.0 - self.points)
-        if square.shape[1] == 1:
-            column = counts[:, :, 0]
-            return np.asarray(column @ opposite[:, 0] + (self.weight - column) @ square[:, 0])
         others = square @ (1.0 - np.eye(square.shape[1]))
         return np.asarray(np.einsum("rgc,gc->r", counts, opposite + others))
+
+    def _binary_squares(self, counts: Array, rows: slice) -> Array:
+        p, column, square = self.points[rows, 0], counts[:, rows, 0], np.square(self.scale[rows])
+        others = self.weight[rows] - column
+        return np.asarray(column @ (square * np.square(1.0 - p)) + others @ (square * np.square(p)))
 
     def draw(self, n_draws: int, generator: np.random.Generator) -> Iterator[Array]:
         """Yield counts (r, G, C) of labels simulated from the predictions, ``n_draws`` in all."""
@@ -157,9 +164,14 @@ class KernelSample:
 
     def _pair_sums(self, form: Form, counts: Array) -> Array:
         """Return sum_{i != j} kappa_ij <r_i, r_j> over samples for counts (r, G, C): (r,)."""
-        n_draws, n_points, n_columns = counts.shape
-        residual = np.moveaxis(counts - self.weight[:, np.newaxis] * self.points, 2, 1) * self.scale
-        forms = form(residual.reshape(-1, n_points)).reshape(n_draws, n_columns).sum(axis=1)
+        n_draws, _, n_columns = counts.shape
+
+        def residual(rows: slice) -> Array:
+            gap = counts[:, rows] - self.weight[rows, np.newaxis] * self.points[rows]
+            weighted = np.moveaxis(gap, 2, 1) * self.scale[rows]
+            return weighted.reshape(-1, weighted.shape[-1])
+
+        forms = form(residual).reshape(n_draws, n_columns).sum(axis=1)
         out: Array = forms - self.squares(counts)
         return out
 
