@@ -14,9 +14,9 @@ from sklearn_calib._typing import Array
 
 # L2 penalty of a shift, and cost of each end of the conditions but the first.
 _PENALTY, _COST = 5.0, 10.0
-# Bins of the first conditions, the number that are combined with all others, and samples with which pairs of
-# them are compared.
-_CUTS, _COMBINED, _MOST_COMPARED = 8, 100, 20_000
+# First conditions: bins of a number, most frequent categories, how many are paired with all others, and
+# samples with which pairs are compared.
+_CUTS, _FREQUENT, _PAIRED, _MOST_COMPARED = 8, 20, 100, 20_000
 
 
 class Condition(NamedTuple):
@@ -48,9 +48,7 @@ class Segments:
 
     def predict(self, Z: Codes) -> Array:
         """Return the sum of all shifts."""
-        total = np.zeros(Z.shape[0])
-        for conditions, shift in self.found:
-            total += shift * _members(conditions, Z)
+        *_, total = self.staged_predict(Z)
         return total
 
 
@@ -64,7 +62,7 @@ def grow_segments(scales: list[Scale], Z: Codes, f: Array, y: Array, w: Array, m
         g, h = w * (y - p), w * p * (1.0 - p)
         # the best conditions, each with any other
         few = [v[some].astype(np.float32) for v in (g, h)]
-        best = np.argsort(-_score(*(inside @ v for v in few)))[:_COMBINED]
+        best = np.argsort(-_score(*(inside @ v for v in few)))[:_PAIRED]
         score = _score(*((inside[best] * v) @ inside.T for v in few))
         i, k = np.unravel_index(score.argmax(), score.shape)
         conditions = _improved(dict([first[best[i]], first[k]]), Z, scales, g, h)
@@ -77,12 +75,12 @@ def grow_segments(scales: list[Scale], Z: Codes, f: Array, y: Array, w: Array, m
 
 
 def _first_conditions(Z: Codes, scales: list[Scale]) -> list[tuple[int, Condition]]:
-    """Return half-lines and single categories of each feature."""
+    """Return half-lines and frequent categories of each feature."""
     found = []
     for j, scale in enumerate(scales):
         size = scale.size + 2
         if scale.kind == "categories":
-            rows = np.eye(size, dtype=bool)
+            rows = np.eye(min(size, _FREQUENT), size, dtype=bool)
         else:
             cuts = np.quantile(Z[:, j], np.arange(1, _CUTS) / _CUTS, method="lower")
             below = np.tri(size, dtype=bool)[np.unique(cuts)]
