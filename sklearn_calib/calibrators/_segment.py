@@ -60,7 +60,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
     .. math:: f(s) + \lambda\, g(x, f(s)), \qquad 0 \le \lambda \le 1.5,
 
-    where :math:`g`, the shifts of a few segments and boosted trees, depends on the features x. The weight
+    where :math:`g`, the shifts of segments and boosted trees, depends on the features x. The weight
     :math:`\lambda` is estimated from held-out samples, and is 0, so that only the calibrator of the score
     remains, without evidence that g improves it.
 
@@ -95,7 +95,8 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
     Notes
     -----
-    First, up to four segments S are found, one after the other. With :math:`p_i` the current probability,
+    In the first round up to four segments S are found, one after the other; if held-out samples prefer it, it
+    has trees instead, as the other rounds do. With :math:`p_i` the current probability,
     :math:`h_i = p_i (1 - p_i)`, :math:`G = \sum_{i \in S} w_i (y_i - p_i)` and
     :math:`H = \sum_{i \in S} w_i h_i`, the shift of the log-odds in S is the penalized Newton step
     :math:`G / (H + 5)`, and the score of S is
@@ -107,7 +108,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     best pair of half-lines and categories, without the cost, and changes one condition at a time, the one
     that increases the score most, until none does.
 
-    Then a round fits 25 trees to the Newton steps :math:`(y_i - p_i) / h_i` with weights :math:`h_i`, by
+    A round of trees fits 25 to the Newton steps :math:`(y_i - p_i) / h_i` with weights :math:`h_i`, by
     gradient boosting with learning rate 0.1, an L2 penalty of 30 and at least 50 samples in a leaf. A tree
     has at most four leaves, the best splits first; more leaves mostly fit noise. There are 12 rounds, or
     fewer if the log loss decreases by less than :math:`10^{-5}`. The number of segments, and of trees of a
@@ -345,23 +346,21 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         # log-odds of all samples from the parts of each fold, and from those of all samples
         of_folds, of_all = [f.copy() for _ in folds], f.copy()
         mass = sum(float(w[test].sum()) for _, test in folds)
-        for k in range(1 + _ROUNDS):
-            grow: Any = self._grow if k else partial(grow_segments, self._scales)
-            most, parts = (_TREES, self.trees_) if k else (_SEGMENTS, self._segments)
-            found, loss = [], np.zeros(most + 1)
-            for (train, test), g in zip(folds, of_folds, strict=True):
-                found.append(grow(Z[train], g[train], y[train], w[train], most))
-                stages = [np.zeros(1), *found[-1].staged_predict(Z[test])]
-                for stage, step in enumerate(stages):
-                    loss[stage] += w[test] @ (np.logaddexp(0.0, g[test] + step) - y[test] * (g[test] + step))
-            best = int(loss.argmin())
-            if loss[0] - loss[best] > _LEAST_GAIN * mass:
-                for part, g in zip(found, of_folds, strict=True):
-                    g += next(islice(part.staged_predict(Z), best - 1, None))
-                parts.append(grow(Z, of_all, y, w, best))
-                of_all += parts[-1].predict(Z)
-            elif k:
+        kinds: list[Any] = [(self._grow, _TREES, self.trees_)]
+        kinds.append((partial(grow_segments, self._scales), _SEGMENTS, self._segments))
+        for _ in range(_ROUNDS):
+            # the first round has trees or segments, whichever reduce the held-out log loss more
+            tried = [
+                (*_held_out(grow, most, Z, y, w, folds, of_folds), grow, parts) for grow, most, parts in kinds
+            ]
+            gain, best, found, grow, parts = max(tried, key=lambda each: each[0])
+            if gain <= _LEAST_GAIN * mass:
                 break
+            for part, g in zip(found, of_folds, strict=True):
+                g += next(islice(part.staged_predict(Z), best - 1, None))
+            parts.append(grow(Z, of_all, y, w, best))
+            of_all += parts[-1].predict(Z)
+            del kinds[1:]
         if not (self._segments or self.trees_):
             return
         held = np.concatenate([test for _, test in folds])
@@ -369,6 +368,20 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         self.weight_ = _weight(step, f[held], y[held], w[held])
         if not self.weight_:
             self._segments, self.trees_ = [], []
+
+
+def _held_out(
+    grow: Any, most: int, Z: NDArray[np.intp], y: Array, w: Array, folds: list[Any], of_folds: list[Array]
+) -> tuple[float, int, list[Any]]:
+    """Return by how much the held-out log loss is reduced, by how many stages, and the parts of each fold."""
+    found, loss = [], np.zeros(most + 1)
+    for (train, test), g in zip(folds, of_folds, strict=True):
+        found.append(grow(Z[train], g[train], y[train], w[train], most))
+        stages = [np.zeros(1), *found[-1].staged_predict(Z[test])]
+        for k, step in enumerate(stages):
+            loss[k] += w[test] @ (np.logaddexp(0.0, g[test] + step) - y[test] * (g[test] + step))
+    best = int(loss.argmin())
+    return float(loss[0] - loss[best]), best, found
 
 
 def _weight(step: Array, f: Array, y: Array, w: Array) -> float:

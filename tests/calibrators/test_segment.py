@@ -94,9 +94,9 @@ class Boxes:
 def reference(X, y, w, new, seed, rounds, trees):
     """Return the probabilities of new samples from the definition, of features with few values."""
 
-    def grow(rows, f, n_trees):
+    def grow(rows, f, n_trees, boxes):
         p = expit(f[rows])
-        if n_round == 0:
+        if boxes:
             return Boxes(Z[rows], y[rows], w[rows], f[rows], n_trees)
         small = {"max_leaf_nodes": 4, "min_samples_leaf": 50, "early_stopping": False}
         penalized = {"learning_rate": 0.1, "l2_regularization": 30.0, "max_iter": n_trees}
@@ -108,21 +108,22 @@ def reference(X, y, w, new, seed, rounds, trees):
     Z, Z_new = np.column_stack([X[:, 1:], start]), np.column_stack([new[:, 1:], at])
     folds = list(StratifiedKFold(5, shuffle=True, random_state=seed).split(Z, y))
     per_fold, full, found = [start.copy() for _ in folds], start.copy(), np.zeros(len(new))
-    for n_round in range(rounds + 1):
-        most = trees if n_round else 1
-        losses, models = np.zeros(most + 1), []
-        for (train, test), f in zip(folds, per_fold, strict=True):
-            models.append(grow(train, f, most))
-            for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
-                losses[k] += w[test].sum() * log_loss(y[test], expit(f[test] + step), sample_weight=w[test])
-        best = int(losses.argmin())
-        if losses[0] - losses[best] <= 1e-5 * w.sum():
-            if n_round == 0:
-                continue
+    for n_round in range(rounds):
+        tried = []
+        for boxes, most in ((False, trees), (True, 1))[: 1 if n_round else 2]:
+            losses, models = np.zeros(most + 1), []
+            for (train, test), f in zip(folds, per_fold, strict=True):
+                models.append(grow(train, f, most, boxes))
+                for k, step in enumerate([np.zeros(len(test)), *models[-1].staged_predict(Z[test])]):
+                    p = expit(f[test] + step)
+                    losses[k] += w[test].sum() * log_loss(y[test], p, sample_weight=w[test])
+            tried.append((losses[0] - losses.min(), int(losses.argmin()), models, boxes))
+        gain, best, models, boxes = max(tried, key=lambda each: each[0])
+        if gain <= 1e-5 * w.sum():
             break
         for model, f in zip(models, per_fold, strict=True):
             f += list(model.staged_predict(Z))[best - 1]
-        model = grow(np.arange(len(y)), full, best)
+        model = grow(np.arange(len(y)), full, best, boxes)
         full += list(model.staged_predict(Z))[-1]
         found += list(model.staged_predict(Z_new))[-1]
     g = np.empty(len(y))
