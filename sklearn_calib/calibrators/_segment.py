@@ -1,7 +1,8 @@
-"""A calibrator of scores and features: a curve of the score, and boosted trees that correct it."""
+"""A calibrator of scores and features: a curve of the score, corrected in segments and by boosted trees."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,12 +31,13 @@ from sklearn_calib.calibrators._multiclass import (
     fit_clone,
     scores_wanted,
 )
+from sklearn_calib.calibrators._segment_search import Segments, grow_segments
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-# Trees of a round, which are fitted to a Newton step of the log-odds, and rounds.
-_TREES, _ROUNDS = 25, 12
+# Segments; trees of a round, which are fitted to a Newton step of the log-odds, and rounds.
+_SEGMENTS, _TREES, _ROUNDS = 4, 25, 12
 _LEAVES, _LEARNING_RATE, _LEAF, _PENALTY = 4, 0.1, 50, 30.0
 # Folds; of more samples than the second number only the first fold is held out.
 _FOLDS, _MOST_FOLDED = 5, 200_000
@@ -50,7 +52,7 @@ _CATEGORIES, _BINS = 253, 64
 
 @shared_docs
 class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerMixin, BaseEstimator):
-    r"""Calibration given the score and features: a calibrator of the score, corrected by boosted trees.
+    r"""Calibration given the score and features: a calibrator of the score, corrected by segments and trees.
 
     A model that is calibrated overall can be miscalibrated for some samples, such as young customers of one
     region. Here the segments need not be named: with the log-odds :math:`f(s)` of a calibrator of the score
@@ -58,9 +60,9 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
     .. math:: f(s) + \lambda\, g(x, f(s)), \qquad 0 \le \lambda \le 1.5,
 
-    where the trees :math:`g` depend on the features x. The weight :math:`\lambda` is estimated from held-out
-    samples, and is 0, so that only the calibrator of the score remains, without evidence that the trees
-    improve it.
+    where :math:`g`, the shifts of segments and boosted trees, depends on the features x. The weight
+    :math:`\lambda` is estimated from held-out samples, and is 0, so that only the calibrator of the score
+    remains, without evidence that g improves it.
 
     ``X`` has the score in the first column, and features in the others; they need not be those of the model.
     Features are numbers, dates or durations, or categories, as in ``find_segments`` (docs/inputs.md), and of
@@ -82,9 +84,9 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     calibrator_ : object
         The fitted calibrator of the score, with labels 0 and 1.
     trees_ : list of HistGradientBoostingRegressor
-        The trees, by round; their sum is g. Empty if ``weight_`` is 0.
+        The trees, by round; g is their sum and the shifts of the segments. Empty if ``weight_`` is 0.
     weight_ : float
-        The weight :math:`\lambda` of the trees.
+        The weight :math:`\lambda` of g.
     %(binary_fit)s
 
     See Also
@@ -93,13 +95,25 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
 
     Notes
     -----
-    With :math:`p_i` the current probability, a round fits 25 trees to the Newton step
-    :math:`(y_i - p_i) / h_i` with weights :math:`h_i = p_i (1 - p_i)`, by gradient boosting with learning
-    rate 0.1, an L2 penalty of 30 and at least 50 samples in a leaf. A tree has at most four leaves, the best
-    splits first, so that it describes one segment of up to three features; more leaves mostly fit noise. The
-    number of trees of a round minimizes the log loss of held-out samples in 5 folds; with more than 200,000
-    samples, in a fifth of them. There are 12 rounds, or fewer if the log loss decreases by less than
-    :math:`10^{-5}`.
+    In the first round up to four segments S are found, one after the other; if held-out samples prefer it, it
+    has trees instead, as the other rounds do. With :math:`p_i` the current probability,
+    :math:`h_i = p_i (1 - p_i)`, :math:`G = \sum_{i \in S} w_i (y_i - p_i)` and
+    :math:`H = \sum_{i \in S} w_i h_i`, the shift of the log-odds in S is the penalized Newton step
+    :math:`G / (H + 5)`, and the score of S is
+
+    .. math:: \frac{G^2}{H + 5} - 10 \max(m - 1, 0) .
+
+    S is a conjunction of conditions: a number, or f(s), is in an interval, or a category, in the order of the
+    shifts of the categories, is in one; m is the number of ends of all intervals. The search starts at the
+    best pair of half-lines and categories, without the cost, and changes one condition at a time, the one
+    that increases the score most, until none does.
+
+    A round of trees fits 25 to the Newton steps :math:`(y_i - p_i) / h_i` with weights :math:`h_i`, by
+    gradient boosting with learning rate 0.1, an L2 penalty of 30 and at least 50 samples in a leaf. A tree
+    has at most four leaves, the best splits first; more leaves mostly fit noise. There are 12 rounds, or
+    fewer if the log loss decreases by less than :math:`10^{-5}`. The number of segments, and of trees of a
+    round, minimizes the log loss of held-out samples in 5 folds; with more than 200,000 samples, in a fifth
+    of them.
 
     The held-out values of g give :math:`\hat\beta`, its coefficient in a logistic regression with offset f,
     and its squared z statistic :math:`z^2 = \hat\beta^2 I`, where :math:`I = \sum_i w_i h_i g_i^2`. Then
@@ -109,12 +123,12 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     It may exceed 1, since trees that stop early correct less than the whole error.
 
     Multicalibration was introduced in [1]_. The trees, an offset and early stopping are used for it in [2]_,
-    without the curve and the weight.
+    without the curve, the segments and the weight.
 
     Numbers are divided into 64 bins of about equal numbers of samples, or into their values if there are no
     more. Of a feature with more than 253 categories, the rare ones, and those that
     did not occur in the fit, form one category. Missing values are a bin or category of their own. With fewer
-    than five samples of a class, or less than 100 samples, there are no trees. Integer weights are equivalent
+    than five samples of a class, or less than 100 samples, g is 0. Integer weights are equivalent
     to repetitions of samples, except in folds and the least number of samples in a leaf.
 
     References
@@ -133,8 +147,8 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     >>> p, age, region = rng.uniform(0.2, 0.8, 20_000), rng.uniform(18, 80, 20_000), rng.choice(3, 20_000)
     >>> y = rng.random(20_000) < np.where((age < 40) & (region == 1), p / 2, p)
     >>> calibrator = SegmentCalibrator().fit(np.column_stack([p, age, region]), y)
-    >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(2)
-    array([0.29, 0.6 ])
+    >>> calibrator.predict_proba([[0.6, 30, 1], [0.6, 30, 2]])[:, 1].round(1)
+    array([0.3, 0.6])
     """
 
     classes_: NDArray[Any]
@@ -148,7 +162,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the calibrator of the score, and the trees.
+        """Fit the calibrator of the score, the segments and the trees.
 
         Parameters
         ----------
@@ -197,7 +211,7 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         columns = [*(column.take(kept) for column in features), _validation.read_column(f, "the log-odds")]
         self._scales = [Scale.of(column, _BINS, _CATEGORIES) for column in columns]
         Z = self._coded(columns)
-        self._fit_trees(Z, f, codes.astype(np.float64), weight)
+        self._fit_parts(Z, f, codes.astype(np.float64), weight)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -245,11 +259,12 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         """
         check_is_fitted(self)
         score, features = self._columns(X, scores_wanted(self.calibrator_), reset=False)
-        if not self.trees_:
+        if not self.weight_:
             return both_classes(event_probability(self.calibrator_, score))
         f = self._log_odds(score)
         Z = self._coded([*features, _validation.read_column(f, "the log-odds")])
-        return both_classes(inside(expit(f + self.weight_ * sum(trees.predict(Z) for trees in self.trees_))))
+        g = sum(part.predict(Z) for part in [*self._segments, *self.trees_])
+        return both_classes(inside(expit(f + self.weight_ * g)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return ``classes_[1]`` if its probability exceeds 1/2, else ``classes_[0]``.
@@ -290,15 +305,17 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         pairs = zip_longest(columns[1:], known, fillvalue=())
         return score, [_validation.read_column(*column, *fitted) for column, fitted in pairs]
 
-    def _coded(self, columns: list[Column]) -> Array:
+    def _coded(self, columns: list[Column]) -> NDArray[np.intp]:
         """Return the bins and categories of features and log-odds."""
         parts = [scale.codes(column) for column, scale in zip(columns, self._scales, strict=True)]
-        return np.column_stack(parts).astype(np.float64)
+        return np.array(parts).T
 
     def _log_odds(self, score: Array) -> Array:
         return logit(event_probability(self.calibrator_, score), _CLIP)
 
-    def _grow(self, Z: Array, f: Array, y: Array, w: Array, n_trees: int) -> HistGradientBoostingRegressor:
+    def _grow(
+        self, Z: NDArray[np.intp], f: Array, y: Array, w: Array, n_trees: int
+    ) -> HistGradientBoostingRegressor:
         """Return trees of the Newton step from log-odds f."""
         # importing it takes longer than the package
         from sklearn.ensemble import HistGradientBoostingRegressor
@@ -317,37 +334,54 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
         )
         return trees.fit(Z, (y - p) / h, sample_weight=w * h)
 
-    def _fit_trees(self, Z: Array, f: Array, y: Array, w: Array) -> None:
+    def _fit_parts(self, Z: NDArray[np.intp], f: Array, y: Array, w: Array) -> None:
         self.trees_, self.weight_ = [], 0.0
+        self._segments: list[Segments] = []
         self._seed = int(_validation.check_generator(self.random_state).integers(2**31))
         n = y.shape[0]
         if min(y.sum(), n - y.sum()) < _FOLDS or n < 2 * _LEAF:
             return
         splits = StratifiedKFold(_FOLDS, shuffle=True, random_state=self._seed).split(Z, y)
         folds = list(islice(splits, 1 if n > _MOST_FOLDED else None))
-        # log-odds of all samples from the trees of each fold, and from those of all samples
+        # log-odds of all samples from the parts of each fold, and from those of all samples
         of_folds, of_all = [f.copy() for _ in folds], f.copy()
         mass = sum(float(w[test].sum()) for _, test in folds)
+        kinds: list[Any] = [(self._grow, _TREES, self.trees_)]
+        kinds.append((partial(grow_segments, self._scales), _SEGMENTS, self._segments))
         for _ in range(_ROUNDS):
-            found, loss = [], np.zeros(_TREES + 1)
-            for (train, test), g in zip(folds, of_folds, strict=True):
-                found.append(self._grow(Z[train], g[train], y[train], w[train], _TREES))
-                stages = [np.zeros(1), *found[-1].staged_predict(Z[test])]
-                for k, step in enumerate(stages):
-                    loss[k] += w[test] @ (np.logaddexp(0.0, g[test] + step) - y[test] * (g[test] + step))
-            n_trees = int(loss.argmin())
-            if loss[0] - loss[n_trees] <= _LEAST_GAIN * mass:
+            # the first round has trees or segments, whichever reduce the held-out log loss more
+            tried = [
+                (*_held_out(grow, most, Z, y, w, folds, of_folds), grow, parts) for grow, most, parts in kinds
+            ]
+            gain, best, found, grow, parts = max(tried, key=lambda each: each[0])
+            if gain <= _LEAST_GAIN * mass:
                 break
-            for trees, g in zip(found, of_folds, strict=True):
-                g += next(islice(trees.staged_predict(Z), n_trees - 1, None))
-            self.trees_.append(self._grow(Z, of_all, y, w, n_trees))
-            of_all += self.trees_[-1].predict(Z)
-        if not self.trees_:
+            for part, g in zip(found, of_folds, strict=True):
+                g += next(islice(part.staged_predict(Z), best - 1, None))
+            parts.append(grow(Z, of_all, y, w, best))
+            of_all += parts[-1].predict(Z)
+            del kinds[1:]
+        if not (self._segments or self.trees_):
             return
         held = np.concatenate([test for _, test in folds])
         step = np.concatenate([g[test] for (_, test), g in zip(folds, of_folds, strict=True)]) - f[held]
         self.weight_ = _weight(step, f[held], y[held], w[held])
-        self.trees_ = self.trees_ if self.weight_ else []
+        if not self.weight_:
+            self._segments, self.trees_ = [], []
+
+
+def _held_out(
+    grow: Any, most: int, Z: NDArray[np.intp], y: Array, w: Array, folds: list[Any], of_folds: list[Array]
+) -> tuple[float, int, list[Any]]:
+    """Return by how much the held-out log loss is reduced, by how many stages, and the parts of each fold."""
+    found, loss = [], np.zeros(most + 1)
+    for (train, test), g in zip(folds, of_folds, strict=True):
+        found.append(grow(Z[train], g[train], y[train], w[train], most))
+        stages = [np.zeros(1), *found[-1].staged_predict(Z[test])]
+        for k, step in enumerate(stages):
+            loss[k] += w[test] @ (np.logaddexp(0.0, g[test] + step) - y[test] * (g[test] + step))
+    best = int(loss.argmin())
+    return float(loss[0] - loss[best]), best, found
 
 
 def _weight(step: Array, f: Array, y: Array, w: Array) -> float:
