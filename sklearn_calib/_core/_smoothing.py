@@ -274,8 +274,8 @@ def _solve(
         under = (excess < 0) & (s <= smallest) & ~done
         low = np.where(excess < 0, np.maximum(low, error), s)
         high = np.where(excess < 0, s, np.minimum(high, error))
-        # the ends cross by the error of the quadrature, whose nodes depend on the other samples
-        done |= high <= low
+        # the ends may even cross, by the error of the quadrature, whose nodes depend on all samples
+        done |= high - low <= TOLERANCE
         moved = (last_error > 0) & (np.abs(s - last_s) > 1e-12) & (error > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = -np.log(error / last_error) / np.log(s / last_s)
