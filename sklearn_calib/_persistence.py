@@ -8,7 +8,7 @@ from sklearn_calib._version import __version__
 
 _STAMP = "_sklearn_calib_version"
 # Increases when an estimator gets other attributes, which development versions of one number differ in.
-_FORMAT = 2
+_FORMAT = 3
 _RELEASE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 

@@ -27,7 +27,7 @@ STAMP = "_sklearn_calib_version"
 # a development version has the number of the format
 STAMPED = f"{__version__}+{_FORMAT}" if "dev" in __version__ else __version__
 # of the attributes of all fitted estimators, for this number
-ATTRIBUTES = (2, "7800f0ad")
+ATTRIBUTES = (3, "65fc0376")
 result = cache(lambda name: every.RESULT_MAKERS[name]())
 
 
