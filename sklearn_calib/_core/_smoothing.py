@@ -33,9 +33,9 @@ TAIL = 8.6
 SMALLEST_SCALE = 2.0**-14
 #: On the unit interval, reflected at its ends, a Gaussian of this scale is constant in double precision.
 WIDEST_SCALE = 64.0
-# Bins for each standard deviation on which masses are gathered. With moments up to the third, 12 leave an
-# error below |kernel''''|_1 / (2^4 4! 12^4) < 4e-7 of the total mass.
-_BINS_FOR_MOMENTS = 12
+# Bins for each standard deviation on which masses are gathered. With moments up to the third, 16 leave an
+# error below |kernel''''|_1 / (2^4 4! 16^4) < 2e-7 of the total mass.
+_BINS_FOR_MOMENTS = 16
 #: Nodes for each standard deviation at which sums are evaluated; the quadrature is of fourth order too.
 NODES_PER_SCALE = 10
 #: Moments kept of the masses in a bin.

@@ -25,7 +25,7 @@ from sklearn_calib._core._null import bootstrap_counts
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array, Weights
-from sklearn_calib.inference._means import Mean, least_limits, loss_of, mean_loss
+from sklearn_calib.inference._means import Mean, has_exact_limits, least_limits, loss_of, mean_loss
 from sklearn_calib.inference._null_distribution import NullDistribution, null_distribution_of
 from sklearn_calib.inference._populations import Populations, TablePopulations
 from sklearn_calib.inference._sample_metric import Metric, SampleMetric, defined_values
@@ -235,10 +235,11 @@ def confidence_interval(
     else:
         bound = bind_metric(metric, checked, resolved, pool=not bootstrap, population=True)
         sample, rng = bound.sample, np.random.default_rng(seed)
-        if bootstrap and sample.rarest < FEWEST_EVENTS:
+        exact = isinstance(checked, _validation.BinarySample) and has_exact_limits(metric)
+        if bootstrap and sample.rarest < FEWEST_EVENTS and not exact:
             _validation.warn_user(
                 f"The rarer class has only {sample.rarest:g} samples. Intervals of metrics that are not "
-                f"calibration errors are too short with fewer than {FEWEST_EVENTS}; use more samples."
+                f"calibration errors can be too short with fewer than {FEWEST_EVENTS}; use more samples."
             )
         if method == "auto" and (loss := loss_of(metric)):
             problem: Any = checked

@@ -111,10 +111,15 @@ def mean_loss(
     return found._replace(lower=min(low, found.lower), upper=max(high, found.upper))
 
 
+def has_exact_limits(metric: Metric) -> bool:
+    """Tell whether the limits of few samples are exact: those of a net benefit."""
+    return without_partial(metric)[0] is net_benefit
+
+
 def least_limits(metric: Metric, sample: _validation.BinarySample, alpha: float) -> tuple[float, float]:
     """Return limits that the interval of a refinement loss or of a net benefit contains; else no limits."""
     function, parameters = without_partial(metric)
-    if function is net_benefit:
+    if has_exact_limits(metric):
         threshold = np.array([parameters.get("threshold", 0.5)])
         low, high = benefit_limits(group_sample(sample), threshold, alpha)
         return float(low[0]), float(high[0])
@@ -144,6 +149,7 @@ def _acted_on(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array
     return true, false
 
 
+@np.errstate(under="ignore")
 def _limits_of_rates(
     grouped: GroupedOutcomes, counts: tuple[Array, Array], factors: tuple[Any, Any], alpha: float
 ) -> tuple[Array, Array]:

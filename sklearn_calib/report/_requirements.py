@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from xml.etree import ElementTree
@@ -28,7 +30,7 @@ from sklearn_calib._typing import Weights
 from sklearn_calib._writing import read_whole
 from sklearn_calib.inference._intervals import FEWEST_EVENTS, SharedIntervals, confidence_interval
 from sklearn_calib.inference._populations import shifted
-from sklearn_calib.inference._sample_metric import UndefinedMetricError, reduced_once
+from sklearn_calib.inference._sample_metric import Metric, UndefinedMetricError, reduced_once
 from sklearn_calib.inference._sample_table import SampleTable, check_table
 from sklearn_calib.metrics._cutoff import bootstrap_margin, cutoff_of_groups
 from sklearn_calib.metrics._metric_kernel import declaration
@@ -216,6 +218,8 @@ class CalibrationRequirements:
         - the name of a calibration error of :mod:`sklearn_calib.metrics`, such as "smooth_ece": its upper
           bound in the population;
         - the name of another metric, such as "brier_score", "roc_auc" or "refinement_loss": ``[low, high]``;
+        - of any metric ``{"limit": limit, "threshold": 0.1}``, with the limit or limits and parameters of the
+          metric;
         - "segment_difference": a number or ``{"limit": number, "min_samples": count}``, a bound of
           ``|observed - predicted|``, event frequency minus mean prediction, in every group with at least
           ``min_samples`` samples (default: 1).
@@ -272,6 +276,7 @@ class CalibrationRequirements:
             _validation.check_option(
                 name, "a requirement", (*_SUMMARY, "certificate", _SEGMENTS, *metric_names())
             )
+            limit = _metric_of(name, limit)[1] if name in metric_names() else limit
             if name in _SUMMARY or _is_score(name):
                 pair = isinstance(limit, list | tuple) and len(limit) == 2
                 if not pair or not all(map(_is_finite, limit)):
@@ -384,7 +389,7 @@ class CalibrationRequirements:
             elif name == "certificate":
                 found = _certificate(grouped, small, self.alpha, budget)
             else:
-                metric = as_metric(name)
+                metric, limit, called = _metric_of(name, limit)
                 # samples of the confidence are not to be reduced again
                 metric = metric if reduction is None else reduced_once(metric)
                 few = _is_score(name) and grouped.rarest < FEWEST_EVENTS
@@ -395,7 +400,7 @@ class CalibrationRequirements:
                 except UndefinedMetricError:
                     found = _UNDEFINED
                 numbers = grouped.samples.total, grouped.rarest
-                results.append(_metric_result(name, limit, found, reduction, *numbers, extremes))
+                results.append(_metric_result(name, called, limit, found, reduction, *numbers, extremes))
                 continue
             results.append(outcome_of(name, text, found, low, high, grouped.samples.total))
         return RequirementsResult(tuple(results), self.alpha, grouped.samples.total, **weighting(sample))
@@ -444,11 +449,12 @@ class CalibrationRequirements:
                         for each in tested.results
                     ]
                 continue
+            metric, limit, called = _metric_of(name, limit)
             try:
                 found: IntervalEstimate = confidence_interval(
                     y_true,
                     y_proba,
-                    metric=name,
+                    metric=metric,
                     confidence=budget.confidence,
                     n_resamples=budget.n_resamples,
                     random_state=budget.seed,
@@ -461,12 +467,27 @@ class CalibrationRequirements:
                 )
             except UndefinedMetricError:
                 found = _UNDEFINED
-            results.append(_metric_result(name, limit, found, reduction, sample.total, sample.rarest))
+            numbers = sample.total, sample.rarest
+            results.append(_metric_result(name, called, limit, found, reduction, *numbers))
         return RequirementsResult(tuple(results), self.alpha, sample.total, **weighting(sample))
+
+
+def _metric_of(name: str, limit: Any) -> tuple[Metric, Any, str]:
+    """Return the metric with the parameters in ``limit``, its limit, and its name with the parameters."""
+    metric, given = as_metric(name), dict(limit) if isinstance(limit, Mapping) else {"limit": limit}
+    known = inspect.signature(metric).parameters
+    if "limit" not in given or (others := given.keys() - known.keys() - {"limit"}):
+        wrong = f"not {sorted(others)}" if "limit" in given else f"got {limit!r}"
+        raise ValueError(f"{name} must have the key 'limit' and may have parameters of the metric, {wrong}.")
+    limit = given.pop("limit")
+    shown = {"threshold": known["threshold"].default} | given if "threshold" in known else given
+    words = ", ".join(f"{key}={one_line(str(value), 40)}" for key, value in shown.items())
+    return partial(metric, **given) if given else metric, limit, f"{name}({words})" if words else name
 
 
 def _metric_result(
     name: str,
+    called: str,
     limit: Any,
     found: Any,
     reduction: str | None,
@@ -479,7 +500,7 @@ def _metric_result(
     That of a score is too short with few samples of the rarer outcome, of which there are ``rarest``: then
     ``extremes``, the range of the score for any outcomes, must decide.
     """
-    of = name if reduction is None else f"{name} ({reduction})"
+    of = called if reduction is None else f"{called} ({reduction})"
     if not _is_score(name):
         return outcome_of(name, f"{of} <= {limit}", found, -np.inf, limit, n_samples)
     low, high = limit

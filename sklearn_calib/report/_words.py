@@ -231,7 +231,8 @@ def verdict(report: _numbers.ReportNumbers) -> Verdict:
             "small" if error.upper < tiny else "large" if error.lower > small else "between small and large"
         )
         if error.lower < tiny <= error.upper or error.lower <= small < error.upper:
-            grade = f"between {number(error.lower)} and {number(error.upper)}"
+            low, high = number(error.lower), number(error.upper)
+            grade = f"at most {high}" if low == number(0.0) else f"between {low} and {high}"
         also = f" Miscalibrated when tested separately: {named}." if named else ""
         title = f"Miscalibrated ({p}); the error is {grade}.{also}"
         slight = grade == "small" and not any(_is_material(part) for _, part in parts)

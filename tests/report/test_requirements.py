@@ -1,6 +1,7 @@
 """Requirements on calibration: judged by equivalence, and written for machines and for people."""
 
 import re
+from functools import partial
 from itertools import product
 from xml.etree import ElementTree
 
@@ -11,7 +12,12 @@ from scipy.special import expit, logit
 from scipy.stats import binom, norm
 
 from sklearn_calib.inference import confidence_interval
-from sklearn_calib.metrics import calibration_summary, cutoff_calibration_error
+from sklearn_calib.metrics import (
+    calibration_summary,
+    cutoff_calibration_error,
+    expected_calibration_error,
+    net_benefit,
+)
 from sklearn_calib.report import CalibrationRequirements, RequirementResult, RequirementsResult
 from tests._optional import pandas as pd
 from tests._program import main
@@ -321,6 +327,30 @@ def test_text_markdown_and_junit(sample):
     assert result("undecided", "fail", "pass") == "fail"
 
 
+@pytest.mark.parametrize("reduction", [None, "confidence", "classwise"])
+def test_parameters_of_a_metric(sample, reduction):
+    y, p = sample
+    p = p if reduction is None else np.column_stack((0.6 * (1.0 - p), 0.4 * (1.0 - p), p))
+    y = y if reduction is None else np.where(y == 1, 2, np.arange(len(y)) % 2)
+    limits = {
+        "net_benefit": {"limit": [-1.0, 1.0], "threshold": 0.1},
+        "expected_calibration_error": {"limit": 0.5, "n_bins": 5},
+        "decision_risk_gap": 0.5,
+    }
+    found = judged(limits, y, p, reduction=reduction, n_resamples=30)
+    named = ["net_benefit(threshold=0.1)", "expected_calibration_error(n_bins=5)"]
+    for each, name in zip(found, [*named, "decision_risk_gap(threshold=0.5)"], strict=True):
+        assert each.requirement.startswith(f"{name} ({reduction})" if reduction else f"{name} ")
+    for each, metric in (
+        (found[0], partial(net_benefit, threshold=0.1)),
+        (found[1], partial(expected_calibration_error, n_bins=5)),
+    ):
+        alone = confidence_interval(
+            y, p, metric=metric, reduction=reduction, confidence=0.9, n_resamples=30, random_state=0
+        )
+        assert (each.estimate, each.lower, each.upper) == (alone.estimate, alone.lower, alone.upper)
+
+
 def test_malformed_requirements():
     with pytest.raises(ValueError, match="alpha must be less than"):
         CalibrationRequirements({"slope": [0.9, 1.1]}, alpha=0.5)
@@ -328,6 +358,8 @@ def test_malformed_requirements():
         ({}, "one requirement or more"),
         ({"slop": [0.9, 1.1]}, "'slope', 'intercept'"),
         ({"refinement_loss": 0.1}, "refinement_loss must be .low, high."),
+        ({"net_benefit": {"threshold": 0.1}}, "must have the key 'limit'"),
+        ({"net_benefit": {"limit": [0, 1], "tau": 0.1}}, "parameters of the metric, not .'tau'."),
         ({"slope": 0.9}, "slope must be .low, high."),
         ({"slope": [1.1, 0.9]}, "low < high"),
         ({"smooth_ece": 0}, "smooth_ece must be positive"),

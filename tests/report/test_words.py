@@ -208,8 +208,8 @@ def test_the_grade_is_what_the_interval_shows():
     others = tuple(line for line in report.metrics if line.key != "smooth_ece")
     for lower, upper, grade in (
         (0.001, 0.009, "small"),
-        (0.0, 0.016, "between 0.0000 and 0.0160"),
-        (0.0, 0.3, "between 0.0000 and 0.3000"),
+        (0.0, 0.016, "at most 0.0160"),
+        (0.0, 0.3, "at most 0.3000"),
         (0.012, 0.04, "between small and large"),
         (0.03, 0.06, "between 0.0300 and 0.0600"),
         (0.06, 0.1, "large"),
