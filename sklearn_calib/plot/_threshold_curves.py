@@ -441,8 +441,9 @@ class DecisionCurveDisplay(FrameMixin, _MeanLossDisplay):
         highest = [curve.upper for curve in self.curves.values()]
         top = 1.05 * float(np.nanmax(np.minimum(np.concatenate((values, *highest)), 1.25 * values.max())))
         if top > 0.0:
-            # curves far below treating none are of no interest
-            ax.set_ylim(-_BELOW * top, top)
+            # the curves, as far below treating none as above it
+            lowest = 1.05 * float(np.nanmin(np.concatenate(curves)))
+            ax.set_ylim(-min(max(_BELOW * top, -lowest), top), top)
         ax.set_ylabel("Net benefit")
 
     def _draw_difference(self, ax: Axes) -> None:
