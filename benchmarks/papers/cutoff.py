@@ -109,7 +109,7 @@ def relations(study: Study) -> None:
                 bounds.lower / distance,
                 distance / bounds.upper,
                 distance / CutoffCertificate(cutoff, 0.95, "dkw", 5).distance,
-                apart / (1 + apart) * ece / distance,
+                apart / (2 + apart) * ece / distance,
                 *(bounded_variation_error(f, g, most) / (most + 2) / cutoff for most in (2, 4)),
             )
         )
@@ -118,7 +118,7 @@ def relations(study: Study) -> None:
         ("Proposition 2.1", "dCE^2/9 <= cutoff <= ECE", largest[:2]),
         ("Section 2.1, Lipschitz weights", "dCE^2/8 <= wCE <= 2 dCE", largest[2:4]),
         ("distance_from_calibration, certificates", "theory: lower <= dCE <= upper", largest[4:7]),
-        ("Proposition A.1", "b/(b+1) ECE <= dCE", largest[7:8]),
+        ("Proposition A.1, corrected", "b/(b+2) ECE <= dCE", largest[7:8]),
         ("Proposition 2.2, M = 2 and 4", "wCE <= (M + 2) cutoff", largest[8:]),
     )
     for name, claim, ratio in rows:
@@ -166,13 +166,23 @@ def tight_examples(study: Study) -> None:
     wrong = {"y_true": [0] * 5, "y_proba": [1.0] * 5}
     study.number("App. A.4: y = 0, f = 1, cutoff error", 1.0, cutoff_calibration_error(**wrong), 1e-12)
     study.number("App. A.4: y = 0, f = 1, dCE", 1.0, lower_distance_to_calibration(**wrong), 1e-9)
+    f, g = np.array([0.0, 0.25, 0.25, 0.25]), np.array([1.0, 0.0, 0.0, 0.0])
+    ece, distance = distinct_error(f, g), lower_distance_to_calibration(**population(f, g), n_bins=2000)
+    study.differs(
+        "Proposition A.1 at p = (0, .25, .25, .25), outcomes (1, 0, 0, 0)",
+        f"dCE >= b/(b+1) ECE = {ece / 5:.4f}",
+        f"dCE {distance:.4f}",
+        "dCE = 1/16",
+        bool(np.isclose(ece, 0.4375) and np.isclose(distance, 1 / 16)),
+        "counterexample, nearest is the constant 1/4; two weights in the proof differ by up to 2, not 1",
+    )
     apart = np.array([0.1, 0.25, 0.5])
     ratios = []
     for b in apart:
         f, g = np.array([0.5 + b / 2, 0.5 - b / 2]), np.array([0.0, 1.0])
         ratios.append(distinct_error(f, g) / lower_distance_to_calibration(**population(f, g), n_bins=2000))
     study.compared(
-        "App. A.4: ECE / dCE where Proposition A.1 is tight",
+        "App. A.4: ECE / dCE",
         _list(1 + 1 / apart),
         _list(ratios),
         "rel. .005",
@@ -355,12 +365,12 @@ def figure_4(study: Study, ax) -> None:
     )
     bounds = distance_from_calibration(**population(f, EVENTS), n_bins=2000)
     apart = np.diff(np.sort(f)).min()
-    least = apart / (1 + apart) * distinct_error(f, EVENTS)
+    least = apart / (2 + apart) * distinct_error(f, EVENTS)
     study.holds(
         "Figure 4: dCE > 0",
         "dCE > 0",
         f"between {bounds.lower:.4g} and {bounds.upper:.4g} by distance_from_calibration; "
-        f"at least {least:.4g} by Proposition A.1",
+        f"at least {least:.4g} by the corrected Proposition A.1",
         "lower bounds > 0, and all bounds on their side of .0716",
         0 < least <= distance and 0 < bounds.lower <= distance <= bounds.upper,
     )

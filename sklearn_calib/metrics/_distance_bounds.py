@@ -328,8 +328,9 @@ def distance_from_calibration(
     .. math:: \tfrac12 \mathrm{wCE} \le \underline{\mathrm{dCE}} \le \mathrm{dCE} \le \mathrm{intCE}
               \qquad\text{and}\qquad \mathrm{dCE} \le 4 \sqrt{\underline{\mathrm{dCE}}} .
 
-    If distinct predictions differ by at least b, dCE is at least b / (b + 1) times the calibration error ECE
-    over the distinct predictions (Proposition A.1 of [2]_); of a constant prediction it is ECE.
+    If distinct predictions differ by at least b, dCE is at least b / (b + 2) times the calibration error ECE
+    over the distinct predictions; of a constant prediction it is ECE. Proposition A.1 of [2]_ states
+    b / (b + 1), for which docs/methods/cutoff.md has a counterexample.
 
     The bounds are for the distance in the sample; the distance in the population differs by sampling error.
 
@@ -353,9 +354,9 @@ def distance_from_calibration(
     interval = min(interval_error(grouped, DISTINCT), 1.0)
     smooth = _smooth_error(grouped)
     upper = min(interval, 4.0 * math.sqrt(transport))
-    # Proposition A.1, b / (b + 1) ECE
+    # Proposition A.1, corrected: b / (b + 2) ECE
     gap = float(np.diff(grouped.prob).min(initial=np.inf))
-    separated = float(np.abs(grouped.residual).sum()) / grouped.total / (1.0 + 1.0 / gap)
+    separated = float(np.abs(grouped.residual).sum()) / grouped.total / (1.0 + 2.0 / gap)
     return CalibrationDistance(
         lower=min(max(transport - resolution, smooth / 2.0, separated), upper),
         upper=upper,

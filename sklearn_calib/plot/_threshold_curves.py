@@ -228,6 +228,11 @@ class _MeanLossDisplay(_ThresholdDisplay):
     def _limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
         """Return limits at each threshold of one binary problem, which hold with few samples, too."""
 
+    @staticmethod
+    @abstractmethod
+    def _range(thresholds: Array) -> tuple[Array, Array]:
+        """Return the least and greatest value at each threshold."""
+
     @classmethod
     def from_predictions(
         cls,
@@ -305,6 +310,7 @@ class _MeanLossDisplay(_ThresholdDisplay):
                         group_sample(_problem(samples[key], reduction)), tau, 1.0 - confidence
                     )
                     lower, upper = np.minimum(lower, least[0]), np.maximum(upper, least[1])
+                lower, upper = (np.clip(end, *cls._range(tau)) for end in (lower, upper))
                 curves[key] = ThresholdCurve(tau, value, lower, upper, rate, confidence, band)
             elif key != reference:
                 found = compare_decisions(each, decisions[reference], tau, confidence, n_resamples, generator)
@@ -427,6 +433,10 @@ class DecisionCurveDisplay(FrameMixin, _MeanLossDisplay):
     def _limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
         return benefit_limits(grouped, thresholds, alpha)
 
+    @staticmethod
+    def _range(thresholds: Array) -> tuple[Array, Array]:
+        return -thresholds / (1.0 - thresholds), np.ones_like(thresholds)
+
     def _draw_context(self, ax: Axes, low: float, high: float) -> None:
         rate = next(iter(self.curves.values())).event_rate
         for line in [line for line in ax.lines if line.get_gid() == _CONTEXT]:
@@ -511,6 +521,10 @@ class MurphyDisplay(_MeanLossDisplay):
     @staticmethod
     def _limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
         return score_limits(grouped, thresholds, alpha)
+
+    @staticmethod
+    def _range(thresholds: Array) -> tuple[Array, Array]:
+        return np.zeros_like(thresholds), 2.0 * np.maximum(thresholds, 1.0 - thresholds)
 
 
 class DecisionDisplay(_ThresholdDisplay):

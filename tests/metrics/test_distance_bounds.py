@@ -11,11 +11,13 @@ from tests._samples import simulated, small
 
 
 def test_few_distinct_predictions():
-    """Proposition A.1: b / (b + 1) ECE, which these predictions attain."""
-    for b in (0.201, 0.503):
-        result = metrics.distance_from_calibration([0, 1], [0.5 + b / 2, 0.5 - b / 2])
-        assert result.lower == pytest.approx(b / 2)
-        assert result.transport - result.resolution < b / 2 - 0.001
+    """b / (b + 2) ECE; b / (b + 1) ECE is above the distance of these predictions from the constant 1/4."""
+    result = metrics.distance_from_calibration([1, 0, 0, 0], [0.0, 0.25, 0.25, 0.25])
+    assert result.lower <= 1 / 16 == pytest.approx(result.transport)
+    y, p = [1, 0, 0, 1], [0.1, 0.8, 0.8, 0.8]
+    few = metrics.distance_from_calibration(y, p, n_bins=3)
+    assert few.lower == pytest.approx(0.7 / 2.7 * (0.9 + 1.4) / 4)
+    assert few.lower > max(few.transport - few.resolution, few.smooth / 2)
     constant = metrics.distance_from_calibration([0, 1, 1], np.full(3, 0.253))
     assert constant.lower == pytest.approx(2 / 3 - 0.253)
 

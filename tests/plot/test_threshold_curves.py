@@ -44,6 +44,21 @@ def test_decision_curve_is_the_net_benefit(data, weights):
     assert height == pytest.approx(everyone)
 
 
+@pytest.mark.parametrize("band", ["pointwise", "simultaneous"])
+@pytest.mark.parametrize("n", [4, 8, 20])
+def test_bands_stay_in_the_range_of_their_values(band, n):
+    y, p = np.arange(n) % 4 == 0, np.linspace(0.02, 0.9, n)[::-1]
+    for display in (DecisionCurveDisplay, MurphyDisplay):
+        (curve,) = display.from_predictions(y, p, band=band, show_legend=False).curves.values()
+        t = curve.thresholds
+        benefit = display is DecisionCurveDisplay
+        least, most = (-t / (1.0 - t), 1.0) if benefit else (0.0, 2.0 * np.maximum(t, 1.0 - t))
+        assert (least <= curve.lower).all()
+        assert (curve.lower <= curve.value).all()
+        assert (curve.value <= curve.upper).all()
+        assert (curve.upper <= most).all()
+
+
 @pytest.mark.parametrize("display", CURVES)
 def test_the_axis_has_the_range_of_the_thresholds(data, display):
     y, p, _ = data
