@@ -129,7 +129,8 @@ class SegmentCalibrator(AtomicFit, VersionStamped, ClassifierMixin, TransformerM
     more. Of a feature with more than 253 categories, the rare ones, and those that
     did not occur in the fit, form one category. Missing values are a bin or category of their own. With fewer
     than five samples of a class, or less than 100 samples, g is 0. Integer weights are equivalent
-    to repetitions of samples, except in folds and the least number of samples in a leaf.
+    to repetitions of samples, except in folds, which would divide the repetitions of a sample (pass weights
+    instead), and the least number of samples in a leaf.
 
     References
     ----------
