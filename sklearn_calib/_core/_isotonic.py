@@ -84,8 +84,8 @@ def variation_distance(values: Array, weights: Array) -> float:
 def _clipped_walk(steps: Array, bounds: Array) -> Array:
     """Return the walk x_i = clip(x_{i-1}, bounds_i) + steps_i.
 
-    Over a stretch it is again a clipped shift. So the ends of about m^(1/2) stretches are found first, all
-    stretches at a time, and the walks within them from there.
+    Over an interval it is again a clipped shift. So the ends of about m^(1/2) intervals are found first, all
+    intervals at a time, and the walks within them from there.
     """
     m = steps.shape[0]
     length = int(np.sqrt(m)) + 1

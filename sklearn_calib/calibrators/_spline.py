@@ -27,8 +27,8 @@ from sklearn_calib.calibrators._pspline import (
     place_knots,
 )
 
-# Scores are pooled into this many cells of equal width between two knots, if they are more than all cells.
-_CELLS = 64
+# Scores are pooled into this many bins of equal width between two knots, if they are more than all bins.
+_BINS = 64
 # The penalty limits the flexibility, so more knots hardly change the curve; time grows with their square.
 _MOST_KNOTS = 1000
 # The bulk of the scores lies between the quantiles of these levels.
@@ -117,7 +117,7 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
     Outside the range of the training scores the curve is a straight line. docs/fitting.md has the formulas.
 
     *Cost.* O(n log n) for the sort that groups equal scores. More distinct scores than 64 for each interval
-    between two knots are pooled into 64 cells of equal width there; docs/fitting.md has the effect.
+    between two knots are pooled into 64 bins of equal width there; docs/fitting.md has the effect.
 
     References
     ----------
@@ -181,8 +181,8 @@ class SplineCalibrator(CutoffCertificateMixin, BaseCalibrator):
         pooled = GroupedOutcomes(x, grouped.weight * trust, grouped.positives * trust)
         plain = replace(pooled, prob=grouped.prob)
         knots = place_knots(x, pooled.weight, self.n_knots)
-        if x.shape[0] > _CELLS * (self.n_knots - 1):
-            starts = cells(x, knots, _CELLS)
+        if x.shape[0] > _BINS * (self.n_knots - 1):
+            starts = cells(x, knots, _BINS)
             pooled, plain = pooled.pooled(starts), plain.pooled(starts)
         self._spline = self._fit_curve(pooled, knots)
         self.penalty_, self.effective_parameters_ = self._spline.penalty, self._spline.edf

@@ -251,7 +251,7 @@ def test_pooling_changes_little(monkeypatch):
     p = expit(rng.standard_t(3, 30_000))
     y = (rng.random(30_000) < p**2).astype(int)
     pooled = SplineCalibrator().fit(p, y).transform(p)
-    monkeypatch.setattr(_spline, "_CELLS", 10**6)
+    monkeypatch.setattr(_spline, "_BINS", 10**6)
     plain = SplineCalibrator().fit(p, y).transform(p)
     assert np.abs(plain - pooled).max() < 5e-4
     # twice the difference of the expected log losses if the plain map is right
