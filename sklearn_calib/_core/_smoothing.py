@@ -92,18 +92,23 @@ def coefficients_of_masses(
     """
     n_bins = moment_bins(s)
     rows = 1 if outcome is None else 2
-    # the moments of a bin are neighbors in memory
-    moments = np.zeros(rows * n_bins * MOMENTS)
+    # the moments of a bin are neighbors in memory, and two of them are one complex number
+    moments = np.zeros(rows * n_bins * MOMENTS // 2, dtype=np.complex128)
     for part in blocks(n, CHUNK):
         index, offset = bin_offsets(x[part], n_bins)
         if outcome is not None:
             index += n_bins * outcome[part]
-        index *= MOMENTS
-        term = masses(part)
-        for order in range(MOMENTS):
-            term = term * offset if order else term
-            np.add.at(moments[order:], index, term)
-    return coefficients_of_moments(np.moveaxis(moments.reshape(rows, n_bins, MOMENTS), 2, 0), s)
+        index *= MOMENTS // 2
+        pair = np.empty(offset.shape[0], dtype=np.complex128)
+        pair.real = masses(part)
+        np.multiply(pair.real, offset, out=pair.imag)
+        np.add.at(moments, index, pair)
+        offset *= offset
+        pair *= offset
+        np.add.at(moments[1:], index, pair)
+    return coefficients_of_moments(
+        np.moveaxis(moments.view(np.float64).reshape(rows, n_bins, MOMENTS), 2, 0), s
+    )
 
 
 def coefficients_of_moments(moments: Array, s: float) -> Array:
