@@ -9,7 +9,7 @@ cancer, digits, wine and, if their files are available, adult, German credit and
 a support vector machine, and "one feature" is naive Bayes with one numerical column. The loss is the mean log
 loss in nats, with probabilities clipped at 1e-9, on the same splits for every method. "Platt" is Platt
 scaling of log-odds (or margins), for several classes of each class against the rest; "Platt of p" that of
-probabilities of two classes.
+probabilities of two classes, "structured matrix" structured matrix scaling of several.
 
 "excess" is the mean loss of the default minus that of another method, over all splits of a line, with the
 standard error over repetitions.
@@ -50,6 +50,7 @@ from sklearn_calib.calibrators import (
     OneVsRestCalibrator,
     PlattCalibrator,
     SplineCalibrator,
+    StructuredMatrixScalingCalibrator,
     TemperatureCalibrator,
 )
 
@@ -65,7 +66,7 @@ TRAINED = {
     "one feature": GaussianNB(),
 }
 REAL = ["breast cancer", "digits", "wine", "adult", "German credit", "affairs"]
-OTHERS = ["uncalibrated", "temperature", "Platt", "Platt of p"]
+OTHERS = ["uncalibrated", "temperature", "Platt", "Platt of p", "structured matrix"]
 CLIP = 1e-9
 
 
@@ -198,6 +199,8 @@ def methods(link: str, n_classes: int) -> dict[str, Callable]:
     found = {"default": default, "temperature": TemperatureCalibrator(link=link), "Platt": platt}
     if n_classes == 2 and link == "logit":
         found["Platt of p"] = PlattCalibrator(link="identity")
+    if n_classes > 2:
+        found["structured matrix"] = StructuredMatrixScalingCalibrator()
     return found
 
 
