@@ -233,7 +233,7 @@ def confidence_interval(
         check_estimable(metric, sample.total, sample.prob)
         interval = SharedIntervals(checked, confidence, n_resamples, seed, keep=False).interval(metric)
     else:
-        bound = bind_metric(metric, checked, resolved, pool=not bootstrap, population=True)
+        bound = bind_metric(metric, checked, resolved, pool=not (bootstrap and invertible), population=True)
         sample, rng = bound.sample, np.random.default_rng(seed)
         exact = isinstance(checked, _validation.BinarySample) and has_exact_limits(metric)
         if bootstrap and sample.rarest < FEWEST_EVENTS and not exact:

@@ -402,6 +402,10 @@ def _make_benefit(prob: Array, n_samples: float, threshold: float = 0.5) -> Eval
     return benefits
 
 
+def _treated(grouped: GroupedOutcomes, threshold: float = 0.5) -> NDArray[np.int64]:
+    return (grouped.prob >= threshold).astype(np.int64)
+
+
 def _benefit(sample: _validation.BinarySample, threshold: float) -> float:
     # samples below and above the threshold: no sort is needed
     above = sample.p >= threshold
@@ -412,7 +416,7 @@ def _benefit(sample: _validation.BinarySample, threshold: float) -> float:
 
 
 @shared_docs
-@MetricKernel(_make_benefit, greater_is_better=True, _range=(-np.inf, 1.0))
+@MetricKernel(_make_benefit, greater_is_better=True, _bins=_treated, _range=(-np.inf, 1.0))
 def net_benefit(
     y_true: ArrayLike,
     y_proba: ArrayLike,
