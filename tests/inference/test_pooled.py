@@ -152,3 +152,9 @@ def test_classes_of_few_hundred_rows_agree_with_a_plain_loop():
                 getattr(other, name), abs=0.03 * (slow.upper - slow.lower)
             )
     assert (fast.estimate, a.difference) == pytest.approx((slow.estimate, b.difference), abs=1e-9)
+
+
+def test_interval_of_net_benefit_depends_on_two_groups():
+    (y, p), metric = simulated(10_000), partial(metrics.net_benefit, threshold=0.3)
+    two = np.where(p < 0.3, p[p < 0.3].mean(), p[p >= 0.3].mean())
+    assert confidence_interval(y, p, metric=metric) == confidence_interval(y, two, metric=metric)
