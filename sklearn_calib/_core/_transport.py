@@ -16,6 +16,8 @@ _GAP, _NO_MASS, _RAREST = 1e-10, 1e-15, 1e-9
 _RIDGE = 2e-15
 # Steps go this far to the boundary; they are limited in number; and so many programs are solved together.
 _WAY, _MOST_STEPS, _TOGETHER = 0.9995, 200, 16
+# Of no more groups than this, all intervals are evaluated. Sums are rounded by less than the second number.
+_FEW_GROUPS, _ROUNDING = 64, 1e-9
 
 
 def gather(grouped: GroupedOutcomes, n_bins: int) -> tuple[GroupedOutcomes, float]:
@@ -223,20 +225,33 @@ def transport_distances(samples: Sequence[GroupedOutcomes], n_bins: int) -> Arra
     return distance
 
 
-def interval_error(grouped: GroupedOutcomes, n_bins: int) -> float:
+def interval_errors(low: Array, high: Array, weight: Array, residual: Array) -> Array:
     """Return min over partitions into intervals of sum (absolute residual + weight times width) / n.
 
-    Dynamic programming over the last interval, O(m^2); intervals start and end at predictions. If there are
-    more than ``n_bins`` distinct predictions, those in the same of ``n_bins`` bins are not separated.
+    Intervals begin and end with a group, of predictions from ``low`` to ``high``. Columns of weights and
+    residuals are samples. Dynamic programming over the last interval; those whose weight times width exceeds
+    the sum of a coarser partition are left out.
     """
-    m = grouped.prob.shape[0]
-    starts = bin_starts(grouped, n_bins, "uniform") if m > n_bins else np.arange(m)
-    low, high = grouped.prob[starts], grouped.prob[np.append(starts[1:], m) - 1]
-    residual = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.residual, starts))))
-    weight = np.concatenate(([0.0], np.cumsum(np.add.reduceat(grouped.weight, starts))))
-    best = np.zeros(starts.shape[0] + 1)
-    for j in range(1, starts.shape[0] + 1):
-        width = high[j - 1] - low[:j]
-        last = np.abs(residual[j] - residual[:j]) + (weight[j] - weight[:j]) * width
-        best[j] = np.min(best[:j] + last)
-    return float(best[-1] / grouped.total)
+    m = low.shape[0]
+    until, total = (np.insert(np.cumsum(part, axis=0), 0, 0.0, axis=0) for part in (weight, residual))
+    first = np.zeros(m, dtype=np.intp)
+    if m > _FEW_GROUPS:
+        begins = np.arange(0, m, 8)
+        sums = (np.add.reduceat(part, begins) for part in (weight, residual))
+        most = interval_errors(low[begins], high[np.append(begins[1:], m) - 1], *sums)
+        most *= (1.0 + _ROUNDING) * until[-1]
+        # bisection for the first group from which an interval can reach each group, in any of the samples
+        beyond = np.arange(m)
+        while (first < beyond).any():
+            middle = (first + beyond) // 2
+            size = (until[1:] - until[middle]) * (high - low[middle])[:, np.newaxis]
+            possible = (size <= most).any(axis=1)
+            first, beyond = np.where(possible, first, middle + 1), np.where(possible, middle, beyond)
+    best = np.zeros_like(total)
+    for j in range(m):
+        some = slice(first[j], j + 1)
+        costs = np.abs(total[j + 1] - total[some])
+        costs += (until[j + 1] - until[some]) * (high[j] - low[some])[:, np.newaxis]
+        costs += best[some]
+        best[j + 1] = costs.min(axis=0)
+    return np.asarray(best[-1] / until[-1])

@@ -11,14 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib import _validation
-from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_outcomes
+from sklearn_calib._core._binning import uniform_bins
+from sklearn_calib._core._blocks import blocks
+from sklearn_calib._core._grouping import DISTINCT, GroupedOutcomes, group_outcomes, group_starts
 from sklearn_calib._core._isotonic import monotone_distance, variation_distance
 from sklearn_calib._core._links import logit
-from sklearn_calib._core._transport import gather, interval_error, transport_distances
+from sklearn_calib._core._transport import gather, interval_errors, transport_distances
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib.metrics._metric_kernel import MetricKernel, of_groups, one_by_one
+from sklearn_calib.metrics._metric_kernel import (
+    Evaluate,
+    MetricKernel,
+    of_groups,
+    one_by_one,
+    residuals,
+    value_of_groups,
+)
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
 
 
@@ -119,6 +128,8 @@ def smooth_calibration_error(
     return error_of_groups(partial(_smooth_error, scale=scale), *given)
 
 
+# Size of arrays of intervals of several samples.
+_WORK = 1 << 18
 # Finer grids take longer, and the discretization error of this one is at most 1 / 20000.
 _MOST_BINS = 10_000
 
@@ -241,8 +252,29 @@ def lower_distance_to_calibration(
     return error_of_groups(lambda grouped: float(_lower_distances([grouped], n_bins)[0]), *given)
 
 
+def _make_interval(prob: Array, n_samples: float, n_bins: int = DISTINCT) -> Evaluate:
+    m = prob.shape[0]
+    starts = group_starts(uniform_bins(prob, n_bins)) if m > n_bins else np.arange(m)
+    low, high = prob[starts], prob[np.append(starts[1:], m) - 1]
+
+    def errors(count: Array, positives: Array) -> Array:
+        # predictions of weight 0 cost nothing as intervals of their own
+        sums = (np.add.reduceat(part, starts) for part in (count, residuals(prob, count, positives)))
+        weight, residual = np.broadcast_arrays(*sums)
+        parts = blocks(residual.shape[1], _WORK, starts.shape[0])
+        found = [interval_errors(low, high, weight[:, part], residual[:, part]) for part in parts]
+        # with bins the error is an upper bound, which can exceed 1 by the width of a bin
+        return np.minimum(np.concatenate(found), 1.0)
+
+    return errors
+
+
+def _interval_error(grouped: GroupedOutcomes) -> float:
+    return value_of_groups(_make_interval(grouped.prob, grouped.total), grouped)
+
+
 @shared_docs
-@MetricKernel(calibration_error=True)
+@MetricKernel(_make_interval, calibration_error=True)
 def interval_calibration_error(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -293,8 +325,7 @@ def interval_calibration_error(
     0.20
     """
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    # with binned predictions the error is an upper bound, which can exceed 1 by the width of a bin
-    return error_of_groups(lambda grouped: min(interval_error(grouped, DISTINCT), 1.0), *given)
+    return error_of_groups(_interval_error, *given)
 
 
 @shared_docs
@@ -351,7 +382,7 @@ def distance_from_calibration(
     )
     grouped = group_outcomes(sample.y, sample.p, sample.w)
     transport, resolution = (float(values[0]) for values in _transport([grouped], n_bins))
-    interval = min(interval_error(grouped, DISTINCT), 1.0)
+    interval = _interval_error(grouped)
     smooth = _smooth_error(grouped)
     upper = min(interval, 4.0 * math.sqrt(transport))
     # Proposition A.1, corrected: b / (b + 2) ECE

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from sklearn_calib import metrics
-from sklearn_calib._core._grouping import group_outcomes
-from sklearn_calib._core._transport import interval_error
 from tests._references import lipschitz_program, transport_program
 from tests._samples import simulated, small
 
@@ -107,19 +105,37 @@ def test_many_predictions():
     assert coarse.lower == max(coarse.transport - coarse.resolution, coarse.smooth / 2)
     assert abs(coarse.transport - exact) <= coarse.resolution + 0.5 / 200
     assert 0.5 / 50 < coarse.resolution <= 1 / 50 + 0.5 / 50
-    grouped = group_outcomes(y, p)
-    full = interval_error(grouped, 200)
-    assert full == metrics.interval_calibration_error(y, p)
-    for cells in (20, 100):
-        assert full <= interval_error(grouped, cells) <= full + 2 / cells
-    assert metrics.distance_from_calibration(y, p).lower <= full
+    assert metrics.distance_from_calibration(y, p).lower <= metrics.interval_calibration_error(y, p)
+
+
+def by_last_interval(y, p):
+    """The interval error of distinct predictions, over all beginnings of the last interval."""
+    order = np.argsort(p)
+    p, residual = p[order], (y - p)[order]
+    best = [0.0]
+    for j in range(1, p.shape[0] + 1):
+        sums = np.cumsum(residual[:j][::-1])[::-1]
+        best.append(np.min(best + np.abs(sums) + np.arange(j, 0, -1) * (p[j - 1] - p[:j])))
+    return best[-1] / p.shape[0]
+
+
+@pytest.mark.parametrize("truth", [1.0, 3.0, lambda p: 0.5 + 0.4 * np.sin(12 * p), lambda p: 0.5])
+def test_intervals_of_many_predictions(truth):
+    for n in (65, 700):
+        y, p = simulated(n, truth=truth)
+        assert metrics.interval_calibration_error(y, p) == pytest.approx(by_last_interval(y, p), abs=1e-12)
+
+
+def test_more_predictions_than_intervals_can_separate():
+    y, p = simulated(5000)
+    exact = by_last_interval(y, p)
+    assert exact <= metrics.interval_calibration_error(y, p) <= 1.05 * exact
 
 
 def test_no_error_of_gathered_predictions_is_above_one():
     # events at predictions near 0, more than are told apart: their error is that of their mean, and a width
     p = np.append(np.zeros(9_000), np.linspace(0, 1e-4, 5_000))
     y = np.ones(14_000, dtype=np.int64)
-    assert interval_error(group_outcomes(y, p), 100) > 1 + 1e-5
     assert metrics.interval_calibration_error(y, p, pos_label=1) == 1
     assert metrics.distance_from_calibration(y, p, pos_label=1).interval == 1
 

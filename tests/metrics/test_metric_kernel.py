@@ -23,6 +23,7 @@ BINNED = [
     partial(metrics.expected_calibration_error, n_bins=[0, 0.1, 0.5, 1], strategy="quantile", norm="l2"),
 ]
 EXACT = [
+    metrics.interval_calibration_error,
     metrics.cutoff_calibration_error,
     metrics.decision_risk_gap,
     partial(metrics.decision_risk_gap, threshold=0.05),
@@ -149,7 +150,6 @@ def test_few_samples_of_predictions_far_apart_on_the_logit_axis():
     "metric",
     [
         lambda y, p: 0.5,
-        metrics.interval_calibration_error,
         partial(metrics.smooth_ece, [0, 1]),
         partial(metrics.smooth_ece, pos_label=0),
         partial(metrics.smooth_ece, sample_weight=[1.0]),
