@@ -104,7 +104,8 @@ def coefficients_of_masses(
         np.multiply(pair.real, offset, out=pair.imag)
         offset *= offset
         for order in range(MOMENTS // 2):
-            pair *= offset if order else 1.0
+            if order:
+                pair *= offset
             np.add.at(moments[order:], index, pair)
     return coefficients_of_moments(
         np.moveaxis(moments.view(np.float64).reshape(rows, n_bins, MOMENTS), 2, 0), s
