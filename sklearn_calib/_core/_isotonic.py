@@ -6,8 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from sklearn_calib._core._blocks import block_sum, blocks
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._typing import Array
+
+#: Values of a median regression that are fitted together; more are first divided, which needs less memory.
+_FEW = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +45,40 @@ def _runs(values: Array) -> NDArray[np.intp]:
 def monotone_distance(values: Array, weights: Array) -> float:
     """Return the minimum of sum_i weights_i |values_i - D_i| over non-decreasing D, O(m log m).
 
-    D takes some of the values, and the rank of each D_i is found bit by bit: whether it is at least
-    ``low + step`` is a problem with only two neighboring values, whose solution is where the least squares
-    fit of its indicators exceeds 1/2. Different ``low`` keep the blocks that are already divided apart.
+    The values are overwritten. D takes some of the values, and the rank of each D_i is found bit by bit: whether it is at least
+    ``low + step`` is a problem with only two neighboring values. Many values of the same ``low`` are divided
+    where the sum over those before, of the weights of values that belong above less those of others, is
+    least. Few values are then fitted together: the solution is where the least squares fit of the indicators
+    exceeds 1/2, and different ``low`` keep what is already divided apart.
     """
-    levels, rank = _ranks(values)
-    low, step = np.zeros_like(rank), 1 << (levels.shape[0] - 1).bit_length()
-    while step > 1:
-        step //= 2
-        low += np.int32(step) * (_regression(2.0 * low + (rank >= low + step), weights) > 2.0 * low + 0.5)
-    return float(weights @ np.abs(values - levels[low]))
+    found, rank = _ranks(values)
+    levels = values[: found.shape[0]]
+    levels[:] = found
+    # frees the order of the values
+    del found
+    return _divided(levels, rank, weights, 0, 1 << (levels.shape[0] - 1).bit_length())
+
+
+def _divided(levels: Array, rank: NDArray[np.int32], weights: Array, least: int, step: int) -> float:
+    """Return the minimum for values of ranks ``rank``, over D of ranks from ``least`` to before ``step`` more."""
+    n = rank.shape[0]
+    if n <= _FEW or step == 1:
+        low = np.full_like(rank, least)
+        while step > 1 and n:
+            step //= 2
+            low += np.int32(step) * _upper(rank, low, step, weights)
+        return float(block_sum(n, lambda rows: weights[rows] @ np.abs(levels[rank[rows]] - levels[low[rows]])))
+    step //= 2
+    cut, lowest, total = 0, 0.0, 0.0
+    for rows in blocks(n):
+        walk = np.where(rank[rows] >= least + step, weights[rows], -weights[rows])
+        walk = np.cumsum(walk, out=walk)[::-1]
+        last = int(walk.argmin())
+        if total + walk[last] <= lowest:
+            cut, lowest = rows.stop - last, total + walk[last]
+        total += walk[0]
+    lower = _divided(levels, rank[:cut], weights[:cut], least, step)
+    return lower + _divided(levels, rank[cut:], weights[cut:], least + step, step)
 
 
 def variation_distance(values: Array, weights: Array) -> float:
@@ -106,23 +134,32 @@ def _clipped_walk(steps: Array, bounds: Array) -> Array:
     return walk.T.ravel()[:m]
 
 
-def _regression(values: Array, weights: Array) -> Array:
-    """Return the isotonic fit, of many values through their runs; ``values`` are overwritten."""
+def _upper(rank: NDArray[np.int32], low: NDArray[np.int32], step: int, weights: Array) -> NDArray[np.bool_]:
+    """Return where D, of ranks ``low`` or ``low + step``, takes the latter; of many values through their runs."""
+    values = 2.0 * low
+    values += rank >= low + step
     if values.shape[0] <= CHUNK:
-        return np.asarray(isotonic_regression(values, weights=weights).x)
+        return np.asarray(isotonic_regression(values, weights=weights).x > 2.0 * low + 0.5)
     runs = _runs(values)
     values *= weights
-    weight = np.add.reduceat(weights, runs)
-    fit = isotonic_regression(np.add.reduceat(values, runs) / weight, weights=weight).x
-    return np.repeat(fit, np.diff(runs, append=values.shape[0]))
+    weight, mean = (np.add.reduceat(part, runs) for part in (weights, values))
+    del values
+    mean /= weight
+    above = isotonic_regression(mean, weights=weight).x > 2.0 * low[runs] + 0.5
+    return np.repeat(above, np.diff(runs, append=rank.shape[0]))
 
 
 def _ranks(values: Array) -> tuple[Array, NDArray[np.int32]]:
     """Return the distinct values, and the index of each value among them."""
-    order = np.argsort(values)
-    levels = values[order]
-    new = np.append(False, levels[1:] != levels[:-1])
+    order = np.argsort(values).astype(np.int64, copy=False)
+    # the distinct values take the place of the part of the order that is no longer needed
+    levels, n_levels, last = order.view(np.float64), 0, np.nan
     rank = np.empty(values.shape[0], dtype=np.int32)
-    rank[order] = np.cumsum(new, dtype=np.int32)
-    new[0] = True
-    return levels[new], rank
+    for rows in blocks(values.shape[0]):
+        part = values[order[rows]]
+        new = part != np.append(last, part[:-1])
+        rank[order[rows]] = np.cumsum(new) + (n_levels - 1)
+        last, found = part[-1], part[new]
+        levels[n_levels : n_levels + found.shape[0]] = found
+        n_levels += found.shape[0]
+    return levels[:n_levels], rank
