@@ -1,5 +1,6 @@
 """Isotonic least squares regression of grouped outcomes, and median regression of a sequence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,30 +27,37 @@ class IsotonicFit:
 
 def fit_isotonic(grouped: GroupedOutcomes) -> IsotonicFit:
     """Fit the non-decreasing step function nearest in weighted squared error, O(m) for m groups."""
-    runs = _runs(grouped.positives / grouped.weight)
-    weight, positives = (np.add.reduceat(part, runs) for part in (grouped.weight, grouped.positives))
+    m, positives, weight = grouped.prob.shape[0], grouped.positives, grouped.weight
+    runs = _runs(m, lambda rows: positives[rows] / weight[rows])
+    weight, positives = (np.add.reduceat(part, runs) for part in (weight, positives))
     edges = isotonic_regression(positives / weight, weights=weight).blocks
     starts, first = edges[:-1], runs[edges[:-1]]
-    last = np.append(first[1:], grouped.prob.shape[0]) - 1
+    last = np.append(first[1:], m) - 1
     weight = np.add.reduceat(weight, starts)
     # the ratio of the sums, not the pooled mean of ratios, makes the residuals of a block cancel exactly
     value = np.add.reduceat(positives, starts) / weight
     return IsotonicFit(grouped.prob[first], grouped.prob[last], value, weight)
 
 
-def _runs(values: Array) -> NDArray[np.intp]:
-    """Return the first of each run of values that do not increase, which is in one block of the fit."""
-    return np.flatnonzero(np.append(True, values[1:] > values[:-1]))
+def _runs(n: int, values: Callable[[slice], Array]) -> NDArray[np.intp]:
+    """Return the first of each run of n values that do not increase, which is in one block of the fit."""
+    new = np.ones(n, dtype=bool)
+    for rows in blocks(n):
+        part = values(slice(rows.start, rows.stop + 1))
+        new[rows.start + 1 : rows.stop + 1] = part[1:] > part[:-1]
+    return np.flatnonzero(new)
 
 
 def monotone_distance(values: Array, weights: Array) -> float:
     """Return the minimum of sum_i weights_i |values_i - D_i| over non-decreasing D, O(m log m).
 
-    The values are overwritten. D takes some of the values, and the rank of each D_i is found bit by bit: whether it is at least
+    D takes some of the values, and the rank of each D_i is found bit by bit: whether it is at least
     ``low + step`` is a problem with only two neighboring values. Many values of the same ``low`` are divided
-    where the sum over those before, of the weights of values that belong above less those of others, is
-    least. Few values are then fitted together: the solution is where the least squares fit of the indicators
-    exceeds 1/2, and different ``low`` keep what is already divided apart.
+    where the sum over those before is least, of the weights of ranks of at least ``low + step`` less the
+    other weights. Few values are then fitted together: the solution is where the least squares fit of the
+    indicators exceeds 1/2, and different ``low`` keep the blocks that are already divided apart.
+
+    ``values`` are overwritten.
     """
     found, rank = _ranks(values)
     levels = values[: found.shape[0]]
@@ -60,14 +68,15 @@ def monotone_distance(values: Array, weights: Array) -> float:
 
 
 def _divided(levels: Array, rank: NDArray[np.int32], weights: Array, least: int, step: int) -> float:
-    """Return the minimum for values of ranks ``rank``, over D of ranks from ``least`` to before ``step`` more."""
+    """Return the minimum over D whose ranks are at least ``least`` and less than ``least + step``."""
     n = rank.shape[0]
     if n <= _FEW or step == 1:
         low = np.full_like(rank, least)
         while step > 1 and n:
             step //= 2
             low += np.int32(step) * _upper(rank, low, step, weights)
-        return float(block_sum(n, lambda rows: weights[rows] @ np.abs(levels[rank[rows]] - levels[low[rows]])))
+        costs = block_sum(n, lambda rows: weights[rows] @ np.abs(levels[rank[rows]] - levels[low[rows]]))
+        return float(costs)
     step //= 2
     cut, lowest, total = 0, 0.0, 0.0
     for rows in blocks(n):
@@ -135,12 +144,12 @@ def _clipped_walk(steps: Array, bounds: Array) -> Array:
 
 
 def _upper(rank: NDArray[np.int32], low: NDArray[np.int32], step: int, weights: Array) -> NDArray[np.bool_]:
-    """Return where D, of ranks ``low`` or ``low + step``, takes the latter; of many values through their runs."""
+    """Return where the rank of D is at least ``low + step``, of many values through their runs."""
     values = 2.0 * low
     values += rank >= low + step
-    if values.shape[0] <= CHUNK:
+    if rank.shape[0] <= CHUNK:
         return np.asarray(isotonic_regression(values, weights=weights).x > 2.0 * low + 0.5)
-    runs = _runs(values)
+    runs = _runs(rank.shape[0], lambda rows: values[rows])
     values *= weights
     weight, mean = (np.add.reduceat(part, runs) for part in (weights, values))
     del values

@@ -210,7 +210,8 @@ def _make(
     start = int(np.searchsorted(prob, threshold, side="left"))
 
     def gaps(count: Array, positives: Array) -> Array:
-        walk = positives - threshold * count
+        walk = threshold * count
+        walk = np.subtract(positives, walk, out=walk if walk.shape == positives.shape else None)
         lowest = np.minimum(walk, 0.0).sum(axis=0) if recalibration == "any" else 0.0
         np.cumsum(walk, axis=0, out=walk)
         cost = walk[start - 1] if start else np.zeros(walk.shape[1])

@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
+from sklearn_calib._core import _isotonic
 from sklearn_calib._core._isotonic import monotone_distance
 
 
@@ -39,7 +40,10 @@ def test_is_the_best_of_all_sequences(seed):
     assert monotone_distance(values.copy(), weights) == pytest.approx(expected, abs=1e-12)
 
 
-def test_agrees_with_a_heap():
+@pytest.mark.parametrize("few", [8, 1 << 17])
+def test_agrees_with_a_heap(few, monkeypatch):
+    # of more values, halves are divided first
+    monkeypatch.setattr(_isotonic, "_FEW", few)
     for seed in range(24):
         rng = np.random.default_rng(seed)
         m = int(rng.integers(1, 120))
