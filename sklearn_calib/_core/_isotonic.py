@@ -145,16 +145,15 @@ def _clipped_walk(steps: Array, bounds: Array) -> Array:
 
 def _upper(rank: NDArray[np.int32], low: NDArray[np.int32], step: int, weights: Array) -> NDArray[np.bool_]:
     """Return where the rank of D is at least ``low + step``, of many values through their runs."""
-    values = 2.0 * low
+    values = 2.0 * low.astype(np.float64)
     values += rank >= low + step
     if rank.shape[0] <= CHUNK:
         return np.asarray(isotonic_regression(values, weights=weights).x > 2.0 * low + 0.5)
     runs = _runs(rank.shape[0], lambda rows: values[rows])
     values *= weights
-    weight, mean = (np.add.reduceat(part, runs) for part in (weights, values))
-    del values
-    mean /= weight
-    above = isotonic_regression(mean, weights=weight).x > 2.0 * low[runs] + 0.5
+    weight, values = (np.add.reduceat(part, runs) for part in (weights, values))
+    values /= weight
+    above = isotonic_regression(values, weights=weight).x > 2.0 * low[runs] + 0.5
     return np.repeat(above, np.diff(runs, append=rank.shape[0]))
 
 
