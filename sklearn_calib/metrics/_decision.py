@@ -131,6 +131,8 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[A
     """
     tau, costs, found = grouped.prob, _Costs(grouped), []
     for each in costs.orders(recalibration):
+        # the isotonic fit needs memory before the gaps do
+        _ = each._blocks
         gap = np.empty_like(tau)
         for rows in blocks(tau.shape[0]):
             cuts = rows, slice(rows.start + 1, rows.stop + 1)
