@@ -1,13 +1,18 @@
 """Isotonic least squares regression of grouped outcomes, and median regression of a sequence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from sklearn_calib._core._blocks import block_sum, blocks
 from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes
 from sklearn_calib._typing import Array
+
+#: Values of a median regression that are fitted together; more are first divided, which needs less memory.
+_FEW = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,35 +27,67 @@ class IsotonicFit:
 
 def fit_isotonic(grouped: GroupedOutcomes) -> IsotonicFit:
     """Fit the non-decreasing step function nearest in weighted squared error, O(m) for m groups."""
-    runs = _runs(grouped.positives / grouped.weight)
-    weight, positives = (np.add.reduceat(part, runs) for part in (grouped.weight, grouped.positives))
+    m, positives, weight = grouped.prob.shape[0], grouped.positives, grouped.weight
+    runs = _runs(m, lambda rows: positives[rows] / weight[rows])
+    weight, positives = (np.add.reduceat(part, runs) for part in (weight, positives))
     edges = isotonic_regression(positives / weight, weights=weight).blocks
     starts, first = edges[:-1], runs[edges[:-1]]
-    last = np.append(first[1:], grouped.prob.shape[0]) - 1
+    last = np.append(first[1:], m) - 1
     weight = np.add.reduceat(weight, starts)
     # the ratio of the sums, not the pooled mean of ratios, makes the residuals of a block cancel exactly
     value = np.add.reduceat(positives, starts) / weight
     return IsotonicFit(grouped.prob[first], grouped.prob[last], value, weight)
 
 
-def _runs(values: Array) -> NDArray[np.intp]:
-    """Return the first of each run of values that do not increase, which is in one block of the fit."""
-    return np.flatnonzero(np.append(True, values[1:] > values[:-1]))
+def _runs(n: int, values: Callable[[slice], Array]) -> NDArray[np.intp]:
+    """Return the first of each run of n values that do not increase, which is in one block of the fit."""
+    new = np.ones(n, dtype=bool)
+    for rows in blocks(n):
+        part = values(slice(rows.start, rows.stop + 1))
+        new[rows.start + 1 : rows.stop + 1] = part[1:] > part[:-1]
+    return np.flatnonzero(new)
 
 
 def monotone_distance(values: Array, weights: Array) -> float:
     """Return the minimum of sum_i weights_i |values_i - D_i| over non-decreasing D, O(m log m).
 
     D takes some of the values, and the rank of each D_i is found bit by bit: whether it is at least
-    ``low + step`` is a problem with only two neighboring values, whose solution is where the least squares
-    fit of its indicators exceeds 1/2. Different ``low`` keep the blocks that are already divided apart.
+    ``low + step`` is a problem with only two neighboring values. Many values of the same ``low`` are divided
+    where the sum over those before is least, of the weights of ranks of at least ``low + step`` less the
+    other weights. Few values are then fitted together: the solution is where the least squares fit of the
+    indicators exceeds 1/2, and different ``low`` keep the blocks that are already divided apart.
+
+    ``values`` are overwritten.
     """
-    levels, rank = _ranks(values)
-    low, step = np.zeros_like(rank), 1 << (levels.shape[0] - 1).bit_length()
-    while step > 1:
-        step //= 2
-        low += np.int32(step) * (_regression(2.0 * low + (rank >= low + step), weights) > 2.0 * low + 0.5)
-    return float(weights @ np.abs(values - levels[low]))
+    found, rank = _ranks(values)
+    levels = values[: found.shape[0]]
+    levels[:] = found
+    # frees the order of the values
+    del found
+    return _divided(levels, rank, weights, 0, 1 << (levels.shape[0] - 1).bit_length())
+
+
+def _divided(levels: Array, rank: NDArray[np.int32], weights: Array, least: int, step: int) -> float:
+    """Return the minimum over D whose ranks are at least ``least`` and less than ``least + step``."""
+    n = rank.shape[0]
+    if n <= _FEW or step == 1:
+        low = np.full_like(rank, least)
+        while step > 1 and n:
+            step //= 2
+            low += np.int32(step) * _upper(rank, low, step, weights)
+        costs = block_sum(n, lambda rows: weights[rows] @ np.abs(levels[rank[rows]] - levels[low[rows]]))
+        return float(costs)
+    step //= 2
+    cut, lowest, total = 0, 0.0, 0.0
+    for rows in blocks(n):
+        walk = np.where(rank[rows] >= least + step, weights[rows], -weights[rows])
+        walk = np.cumsum(walk, out=walk)[::-1]
+        last = int(walk.argmin())
+        if total + walk[last] <= lowest:
+            cut, lowest = rows.stop - last, total + walk[last]
+        total += walk[0]
+    lower = _divided(levels, rank[:cut], weights[:cut], least, step)
+    return lower + _divided(levels, rank[cut:], weights[cut:], least + step, step)
 
 
 def variation_distance(values: Array, weights: Array) -> float:
@@ -106,23 +143,31 @@ def _clipped_walk(steps: Array, bounds: Array) -> Array:
     return walk.T.ravel()[:m]
 
 
-def _regression(values: Array, weights: Array) -> Array:
-    """Return the isotonic fit, of many values through their runs; ``values`` are overwritten."""
-    if values.shape[0] <= CHUNK:
-        return np.asarray(isotonic_regression(values, weights=weights).x)
-    runs = _runs(values)
+def _upper(rank: NDArray[np.int32], low: NDArray[np.int32], step: int, weights: Array) -> NDArray[np.bool_]:
+    """Return where the rank of D is at least ``low + step``, of many values through their runs."""
+    values = 2.0 * low.astype(np.float64)
+    values += rank >= low + step
+    if rank.shape[0] <= CHUNK:
+        return np.asarray(isotonic_regression(values, weights=weights).x > 2.0 * low + 0.5)
+    runs = _runs(rank.shape[0], lambda rows: values[rows])
     values *= weights
-    weight = np.add.reduceat(weights, runs)
-    fit = isotonic_regression(np.add.reduceat(values, runs) / weight, weights=weight).x
-    return np.repeat(fit, np.diff(runs, append=values.shape[0]))
+    weight, values = (np.add.reduceat(part, runs) for part in (weights, values))
+    values /= weight
+    above = isotonic_regression(values, weights=weight).x > 2.0 * low[runs] + 0.5
+    return np.repeat(above, np.diff(runs, append=rank.shape[0]))
 
 
 def _ranks(values: Array) -> tuple[Array, NDArray[np.int32]]:
     """Return the distinct values, and the index of each value among them."""
-    order = np.argsort(values)
-    levels = values[order]
-    new = np.append(False, levels[1:] != levels[:-1])
+    order = np.argsort(values).astype(np.int64, copy=False)
+    # the distinct values take the place of the part of the order that is no longer needed
+    levels, n_levels, last = order.view(np.float64), 0, np.nan
     rank = np.empty(values.shape[0], dtype=np.int32)
-    rank[order] = np.cumsum(new, dtype=np.int32)
-    new[0] = True
-    return levels[new], rank
+    for rows in blocks(values.shape[0]):
+        part = values[order[rows]]
+        new = part != np.append(last, part[:-1])
+        rank[order[rows]] = np.cumsum(new) + (n_levels - 1)
+        last, found = part[-1], part[new]
+        levels[n_levels : n_levels + found.shape[0]] = found
+        n_levels += found.shape[0]
+    return levels[:n_levels], rank

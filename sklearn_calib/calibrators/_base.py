@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_calib import _validation
 from sklearn_calib._atomic import AtomicFit
 from sklearn_calib._compat import available_if
-from sklearn_calib._core._blocks import blocks
+from sklearn_calib._core._blocks import BLOCK_ROWS, blocks
 from sklearn_calib._core._inverse import invert
 from sklearn_calib._core._links import EPS, clip_probability
 from sklearn_calib._core._maps import NUMPY, Kept, Node
@@ -416,11 +416,11 @@ class BaseCalibrator(
         return both_classes(self._mapped(_validation.check_scores(scores, kind=self._score_kind())))
 
     def _mapped(self, scores: Array) -> Array:
-        """Return the probabilities of checked scores; multiclass scores in chunks, within cache."""
-        if scores.ndim == 1:
+        """Return the probabilities of checked scores, of many in chunks, within cache."""
+        if scores.ndim == 1 and scores.shape[0] <= BLOCK_ROWS:
             return self._probabilities(scores)
         proba = np.empty(scores.shape)
-        for part in blocks(scores.shape[0], _CHUNK, scores.shape[1]):
+        for part in blocks(scores.shape[0], *(() if scores.ndim == 1 else (_CHUNK, scores.shape[1]))):
             # contiguous classes: sums over a short contiguous axis are slow
             proba[part] = self._probabilities(np.asfortranarray(scores[part]))
         return proba

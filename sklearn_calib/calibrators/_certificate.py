@@ -249,7 +249,9 @@ def certify(
     calibrator.training_event_rate_ = float(grouped.positives.sum()) / grouped.total
     calibrator._fitted_outcomes = None
     if calibrator._monotone:
-        fitted = outcomes_by_value(grouped, calibrator._probabilities(grouped.prob, mapped))
+        prob = grouped.prob
+        mapped = calibrator._mapped(prob) if mapped is None else calibrator._probabilities(prob, mapped)
+        fitted = outcomes_by_value(grouped, mapped)
         calibrator.training_cutoff_error_ = cutoff_of_groups(fitted)
         if whole_numbers(weight):
             found = pooled_outcomes(fitted)

@@ -85,7 +85,8 @@ class PlattCalibrator(LogClip, CutoffCertificateMixin, BaseCalibrator):
         grouped = group_scores(codes, scores, weight)
         z = self._linked(grouped.prob)
         self.slope_, self.intercept_ = fit_platt(z, grouped)
-        certify(self, grouped, weight, expit(self.slope_ * z + self.intercept_))
+        z = self.slope_ * z + self.intercept_
+        certify(self, grouped, weight, expit(z, out=z))
 
     def _export(self, build: Any) -> Node:
         return logistic(self._floor, self.slope_, self.intercept_)

@@ -131,6 +131,8 @@ def _gaps_at_predictions(grouped: GroupedOutcomes, recalibration: str) -> list[A
     """
     tau, costs, found = grouped.prob, _Costs(grouped), []
     for each in costs.orders(recalibration):
+        # the isotonic fit needs memory before the gaps do
+        _ = each._blocks
         gap = np.empty_like(tau)
         for rows in blocks(tau.shape[0]):
             cuts = rows, slice(rows.start + 1, rows.stop + 1)
@@ -210,7 +212,8 @@ def _make(
     start = int(np.searchsorted(prob, threshold, side="left"))
 
     def gaps(count: Array, positives: Array) -> Array:
-        walk = positives - threshold * count
+        walk = threshold * count
+        walk = np.subtract(positives, walk, out=walk if walk.shape == positives.shape else None)
         lowest = np.minimum(walk, 0.0).sum(axis=0) if recalibration == "any" else 0.0
         np.cumsum(walk, axis=0, out=walk)
         cost = walk[start - 1] if start else np.zeros(walk.shape[1])
