@@ -39,7 +39,7 @@ MAX_LEVEL = 52
 _ROUNDING = 1e-6
 
 # Groups in a block, so that its sums stay in cache: for one sample, and for many of them.
-_BLOCK, _BLOCK_OF_MANY = 1 << 15, 1 << 12
+_BLOCK, _BLOCK_OF_MANY = 3 << 14, 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +160,14 @@ class NestedBins:
         )
 
     def _add_block(self, rows: slice, null: Array, sums: Array, totals: Array) -> None:
-        """Add a block to the sums over bins of the middle level, and its finer bins to the totals of levels."""
+        """Add a block to the sums over bins of the middle level, and its finer bins to the totals."""
         grouped, bins = self.grouped, self._within(rows)
         parts = grouped.positives, grouped.weight, grouped.prob, null, self.scale
         # products with all columns at once read a matrix once
         inner = np.ascontiguousarray((bins.adder @ _columns(*(part[rows] for part in parts))).T)
         sums[:, bins.occupied] += inner[:, : bins.occupied.shape[0]]
         *shared, covered = _terms(bins.size, inner)
-        totals[:6] += (bins.share @ np.column_stack(shared)).T
+        totals[:6] += [bins.share @ term for term in shared]
         totals[6] += bins.cover @ covered
 
     def statistic_around(self, center: Array) -> "NestedStatistic":
@@ -175,7 +175,7 @@ class NestedBins:
         return NestedStatistic(self, center)
 
     def _blocks(self, size: int) -> Iterator[slice]:
-        """Yield blocks of about ``size`` groups that fill bins of the middle level, if there are finer ones."""
+        """Yield blocks of about ``size`` groups that fill bins of the middle level if there are finer."""
         n_groups = self._bin_of.shape[0]
         # equal ones, as a short one at the end takes as much time for its levels
         size = -(-n_groups // max(n_groups // size, 1))
@@ -195,13 +195,14 @@ class NestedBins:
         starts = group_starts(bin_of)
         occupied, n_bins = bin_of[starts], starts.shape[0]
         # bins of the level before
-        number, size = np.arange(n_bins), self._count[occupied]
+        number, size = np.arange(n_bins, dtype=np.int32), self._count[occupied]
         bins = [(starts, np.append(starts[1:], weight.shape[0]), size)]
         share: list[tuple[Any, ...]] = [(0, number[:0], size[:0])]
         cover = share.copy()
         # groups that still share a bin, that bin, and the level that each shares with the one before
         index: NDArray[Any] = np.arange(weight.shape[0])
-        outer, shared = np.repeat(number, np.diff(starts, append=index.size)), self._shared[rows]
+        outer: NDArray[Any] = np.repeat(number, np.diff(starts, append=index.size))
+        shared: NDArray[Any] = self._shared[rows]
         for level in range(self._middle + 1, self.n_levels + 1):
             deep = shared >= level
             together = deep.copy()
@@ -211,7 +212,7 @@ class NestedBins:
             if alone.size:
                 own = weight[index[alone]]
                 bins.append((index[alone], index[alone] + 1, own))
-                new = np.arange(n_bins, n_bins + alone.size)
+                new = np.arange(n_bins, n_bins + alone.size, dtype=np.int32)
                 share.append((self.n_levels + level - 1, new, own))
                 cover.append((level - 1, new, size[outer[alone]]))
                 if level < self.n_levels:
@@ -263,7 +264,7 @@ def _inverses(entries: list[tuple[Any, ...]], shape: tuple[int, int]) -> csr_arr
     counts = np.bincount([row for row, _, _ in entries], [bins.size for _, bins, _ in entries], shape[0])
     bins, size = (np.concatenate([entry[k] for entry in entries]) for k in (1, 2))
     pointers = np.append(0, np.cumsum(counts)).astype(np.int32)
-    return csr_array((1.0 / size, bins.astype(np.int32), pointers), shape)
+    return csr_array((np.divide(1.0, size, out=size), bins, pointers), shape)
 
 
 def _of_levels(total: Array) -> Array:
