@@ -31,7 +31,6 @@ FEWER_ROWS = {
     "SampleSplittingTest": 2 * 10**5,
     "SequentialTest": 2 * 10**5,
     "StructuredMatrixScalingCalibrator": 10**5,
-    "TCal": 2 * 10**5,
     "VectorScalingCalibrator": 10**5,
     "calibration_report": 2 * 10**5,
 }

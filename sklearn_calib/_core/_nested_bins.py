@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sklearn_calib._core._grouping import GroupedOutcomes, group_starts
+from sklearn_calib._core._blocks import blocks
+from sklearn_calib._core._grouping import CHUNK, GroupedOutcomes, group_starts, ones
 from sklearn_calib._typing import Array
 
 #: Finest level: predictions in [1/2, 1] are multiples of 2**-53, and finer bins do not separate them.
@@ -38,7 +39,7 @@ MAX_LEVEL = 52
 _ROUNDING = 1e-6
 
 # Groups in a block, so that its sums stay in cache: for one sample, and for many of them.
-_BLOCK, _BLOCK_OF_MANY = 1 << 16, 1 << 12
+_BLOCK, _BLOCK_OF_MANY = 3 << 14, 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,19 +105,27 @@ class NestedBins:
         scale: Array | None = None,
     ) -> None:
         self.grouped, self.n_levels = grouped, finest
-        self.scale = np.ones_like(grouped.prob) if scale is None else scale
+        n_groups = grouped.prob.shape[0]
+        self.scale = ones(n_groups) if scale is None else scale
+        self._shared = np.zeros(n_groups, dtype=np.int8)
         if bin_of is None:
-            code = (grouped.prob * 2.0**finest).astype(np.int64)
-            np.minimum(code, (1 << finest) - 1, out=code)
-            self._shared = _shared_levels(code, finest)
+            for rows in blocks(n_groups - 1):
+                code = _equal_bins(grouped.prob[rows.start : rows.stop + 1], finest).astype(np.int64)
+                self._shared[rows.start + 1 : rows.stop + 1] = _shared_levels(code, finest)
             n_occupied = int(np.count_nonzero(self._shared < finest))
             self._middle = min(finest, max(n_occupied.bit_length() - 3, 1))
-            self._bin_of, self._n_bins = code >> (finest - self._middle), 1 << self._middle
+            self._n_bins, self._bin_of = 1 << self._middle, np.empty(n_groups, dtype=np.int32)
+            for rows in blocks(n_groups):
+                self._bin_of[rows] = _equal_bins(grouped.prob[rows], self._middle)
         else:
-            self._middle, self._shared = 1, np.zeros(bin_of.shape[0], dtype=np.int8)
-            self._bin_of = np.cumsum(np.diff(bin_of, prepend=bin_of[:1]) > 0)
+            self._middle = 1
+            self._bin_of = np.cumsum(np.append(False, bin_of[1:] > bin_of[:-1]), dtype=np.int32)
             self._n_bins = int(self._bin_of[-1]) + 1
-        self._count: Array = np.bincount(self._bin_of, grouped.weight, self._n_bins).astype(np.float64)
+        self._count = np.zeros(self._n_bins)
+        for rows in self._blocks(_BLOCK):
+            low = self._bin_of[rows.start]
+            found = np.bincount(self._bin_of[rows] - low, grouped.weight[rows])
+            self._count[low : low + found.shape[0]] += found
 
     def moments(self, prob: Array | None = None) -> NullMoments:
         """Return T of the sample, and its moments if ``prob``, by default the predictions, is true."""
@@ -124,30 +133,20 @@ class NestedBins:
         null = grouped.prob if prob is None else prob
         totals, sums = np.zeros((7, 2 * self.n_levels)), np.zeros((7, self._n_bins))
         for rows in self._blocks(_BLOCK):
-            parts = grouped.positives, grouped.weight, grouped.prob, null, self.scale
-            columns = _columns(*(part[rows] for part in parts))
-            low = self._bin_of[rows.start]
-            for total, column in zip(sums, columns, strict=True):
-                found = np.bincount(self._bin_of[rows] - low, column)
-                total[low : low + found.shape[0]] = found
-            bins = self._finer(rows)
-            if bins is not None:
-                adder = _range_sums(bins.begins, bins.ends, columns.shape[1])
-                # products with all columns at once read a matrix once
-                inner = np.ascontiguousarray((adder @ np.ascontiguousarray(columns.T)).T)
-                *shared, covered = _terms(bins.size, inner)
-                totals[:6] += (bins.share @ np.column_stack(shared)).T
-                totals[6] += bins.cover @ covered
+            self._add_block(rows, null, sums, totals)
         count = self._count
         for level in range(self._middle, 0, -1):
-            several = np.flatnonzero(count > 1.5)
-            size = around = count[several]
-            terms = _terms(size, sums[:, several])
-            if level > 1:
-                count, sums = count[::2] + count[1::2], sums[:, ::2] + sums[:, 1::2]
-                around = count[several >> 1]
-            for total, bin_size, term in zip(totals, [size] * 6 + [around], terms, strict=True):
-                total[level - 1] += np.einsum("b,b->", 1.0 / bin_size, term)
+            coarser = count[::2] + count[1::2] if level > 1 else count
+            for part in blocks(count.shape[0], CHUNK):
+                several = part.start + np.flatnonzero(count[part] > 1.5)
+                size, around = count[several], coarser[several // 2 if level > 1 else several]
+                terms = _terms(size, sums[:, several])
+                for total, bin_size, term in zip(totals, [size] * 6 + [around], terms, strict=True):
+                    total[level - 1] += np.einsum("b,b->", 1.0 / bin_size, term)
+                if level > 1:
+                    left, right = sums[:, part.start : part.stop : 2], sums[:, part.start + 1 : part.stop : 2]
+                    sums[:, part.start // 2 : part.stop // 2] = left + right
+            count = coarser
         statistic, w2, w4, third, noise, n_paired, covariance = _of_levels(totals.T).T
         return NullMoments(
             statistic=statistic / n,
@@ -160,82 +159,101 @@ class NestedBins:
             noise=noise / n,
         )
 
+    def _add_block(self, rows: slice, null: Array, sums: Array, totals: Array) -> None:
+        """Add a block to the sums over bins of the middle level, and its finer bins to the totals."""
+        grouped, bins = self.grouped, self._within(rows)
+        parts = grouped.positives, grouped.weight, grouped.prob, null, self.scale
+        # products with all columns at once read a matrix once
+        inner = np.ascontiguousarray((bins.adder @ _columns(*(part[rows] for part in parts))).T)
+        sums[:, bins.occupied] += inner[:, : bins.occupied.shape[0]]
+        *shared, covered = _terms(bins.size, inner)
+        totals[:6] += [bins.share @ term for term in shared]
+        totals[6] += bins.cover @ covered
+
     def statistic_around(self, center: Array) -> "NestedStatistic":
         """Return the function that computes T, with residuals around ``center``, of many samples."""
         return NestedStatistic(self, center)
 
     def _blocks(self, size: int) -> Iterator[slice]:
-        """Yield blocks of about ``size`` groups that fill bins of the middle level."""
+        """Yield blocks of about ``size`` groups that fill bins of the middle level if there are finer."""
+        n_groups = self._bin_of.shape[0]
+        # equal ones, as a short one at the end takes as much time for its levels
+        size = -(-n_groups // max(n_groups // size, 1))
+        if self._middle == self.n_levels:
+            yield from blocks(n_groups, size)
+            return
         # the first group of the bin that holds each of some groups
         cuts = np.unique(np.searchsorted(self._bin_of, self._bin_of[::size]))
-        for first, last in pairwise([*cuts.tolist(), self._bin_of.shape[0]]):
+        for first, last in pairwise([*cuts.tolist(), n_groups]):
             yield slice(first, last)
 
-    def _finer(self, rows: slice) -> "_FinerBins | None":
-        """Return the bins of a block below the middle level with two samples and more, if there are any."""
-        weight = self.grouped.weight[rows]
-        position = np.append(0.0, np.cumsum(weight))
-        # of groups that still share a bin: the level shared with the one before, their bin, and its size
+    def _within(self, rows: slice) -> "_BlockBins":
+        """Return the bins of a block: those of the middle level, and finer ones of two samples and more."""
+        weight, bin_of = self.grouped.weight[rows], self._bin_of[rows]
+        position, tied = np.append(0.0, np.cumsum(weight)), weight > 1.5
+        any_tied = tied.any()
+        starts = group_starts(bin_of)
+        occupied, n_bins = bin_of[starts], starts.shape[0]
+        # bins of the level before
+        number, size = np.arange(n_bins, dtype=np.int32), self._count[occupied]
+        bins = [(starts, np.append(starts[1:], weight.shape[0]), size)]
+        share: list[tuple[Any, ...]] = [(0, number[:0], size[:0])]
+        cover = share.copy()
+        # groups that still share a bin, that bin, and the level that each shares with the one before
         index: NDArray[Any] = np.arange(weight.shape[0])
+        outer: NDArray[Any] = np.repeat(number, np.diff(starts, append=index.size))
         shared: NDArray[Any] = self._shared[rows]
-        bin_of, around = np.full(weight.shape[0], -1), self._count[self._bin_of[rows]]
-        n_bins = 0
-        bins: list[tuple[Any, ...]] = []
-        share: list[tuple[Any, ...]] = []
-        cover: list[tuple[Any, ...]] = []
         for level in range(self._middle + 1, self.n_levels + 1):
             deep = shared >= level
             together = deep.copy()
             together[:-1] |= deep[1:]
             # a group alone in its bin is so at all finer levels
-            alone = np.flatnonzero(~together & (weight[index] > 1.5))
+            alone = np.flatnonzero(tied[index] & ~together) if any_tied else starts[:0]
             if alone.size:
-                size = weight[index[alone]]
-                bins.append((index[alone], index[alone] + 1, size))
-                new = np.arange(n_bins, n_bins + alone.size)
-                share.append((self.n_levels + level - 1, new, size))
-                cover.append((level - 1, new, around[alone]))
+                own = weight[index[alone]]
+                bins.append((index[alone], index[alone] + 1, own))
+                new = np.arange(n_bins, n_bins + alone.size, dtype=np.int32)
+                share.append((self.n_levels + level - 1, new, own))
+                cover.append((level - 1, new, size[outer[alone]]))
                 if level < self.n_levels:
-                    cover.append((self.n_levels + level, new, size))
+                    cover.append((self.n_levels + level, new, own))
                 n_bins += alone.size
             kept = np.flatnonzero(together)
             if not kept.size:
                 break
             if kept.size < index.size:
-                index, shared, bin_of, around = (part.take(kept) for part in (index, shared, bin_of, around))
-            starts = np.flatnonzero(shared < level)
-            stops = np.append(starts[1:], index.size)
-            begins, ends = index[starts], index[stops - 1] + 1
-            size, number = position[ends] - position[begins], bin_of[starts]
+                index, shared, outer = (part.take(kept) for part in (index, shared, outer))
+            first = shared < level
+            starts = np.flatnonzero(first)
+            begins, ends = index[starts], index[np.append(starts[1:], index.size) - 1] + 1
+            around, number = size[outer[starts]], number[outer[starts]]
+            size = position[ends] - position[begins]
             # others are bins of the level before, too
-            new = np.flatnonzero((size < around[starts]) | (number < 0))
+            new = np.flatnonzero(size < around)
             number[new] = np.arange(n_bins, n_bins + new.size)
             n_bins += new.size
             bins.append((begins[new], ends[new], size[new]))
             share.append((level - 1, number, size))
-            cover.append((level - 1, number, around[starts]))
-            # faster than to repeat the numbers and sizes
-            shares_with = np.cumsum(shared < level) - 1
-            bin_of, around = number.take(shares_with), size.take(shares_with)
-        if not n_bins:
-            return None
+            cover.append((level - 1, number, around))
+            outer = np.cumsum(first) - 1
         begins, ends, size = (np.concatenate(column) for column in zip(*bins, strict=True))
         shape = 2 * self.n_levels, n_bins
-        return _FinerBins(begins, ends, size, _inverses(share, shape), _inverses(cover, shape))
+        adder = _range_sums(begins, ends, weight.shape[0])
+        return _BlockBins(occupied, size, adder, _inverses(share, shape), _inverses(cover, shape))
 
 
 @dataclass(frozen=True, eq=False)
-class _FinerBins:
-    """Bins of a block: their groups ``begins``, ..., ``ends`` - 1, and sizes |I|.
+class _BlockBins:
+    """Bins of a block, and their sizes |I|; the first ones are the bins ``occupied`` of the middle level.
 
-    ``share`` adds up terms / |I| at each level at which a bin I exists, and ``cover`` terms / |J|, where J is
-    the bin of the next coarser level that contains I. The second half of their rows is for all levels from
-    one on.
+    ``adder`` sums over the groups of each bin. ``share`` adds up terms / |I| at each level below the middle
+    one at which a bin I exists, and ``cover`` terms / |J|, where J is the bin of the next coarser level that
+    contains I. The second half of their rows is for all levels from one on.
     """
 
-    begins: NDArray[np.intp]
-    ends: NDArray[np.intp]
+    occupied: NDArray[np.int32]
     size: Array
+    adder: csr_array
     share: csr_array
     cover: csr_array
 
@@ -246,7 +264,7 @@ def _inverses(entries: list[tuple[Any, ...]], shape: tuple[int, int]) -> csr_arr
     counts = np.bincount([row for row, _, _ in entries], [bins.size for _, bins, _ in entries], shape[0])
     bins, size = (np.concatenate([entry[k] for entry in entries]) for k in (1, 2))
     pointers = np.append(0, np.cumsum(counts)).astype(np.int32)
-    return csr_array((1.0 / size, bins.astype(np.int32), pointers), shape)
+    return csr_array((np.divide(1.0, size, out=size), bins, pointers), shape)
 
 
 def _of_levels(total: Array) -> Array:
@@ -271,23 +289,14 @@ class NestedStatistic:
         self._finer_constant = np.zeros((2 * bins.n_levels, 1))
         self._parts: list[tuple[Any, ...]] = []
         for rows in bins._blocks(_BLOCK_OF_MANY):
-            bin_of, n_rows = bins._bin_of[rows], rows.stop - rows.start
-            starts = group_starts(bin_of)
-            begins, ends = starts, np.append(starts[1:], n_rows)
-            finer = bins._finer(rows)
-            share: Any = None
-            squares: Any = None
-            if finer is not None:
-                begins, ends = np.append(begins, finer.begins), np.append(ends, finer.ends)
-            adder = _range_sums(begins, ends, n_rows)
-            if finer is not None:
-                # Q / |I|, added up over the bins of each level
-                share, squares = finer.share, csr_array(finer.share @ adder[starts.shape[0] :])
-                self._finer_constant[:, 0] += squares @ constant[rows]
-                squares.data *= slope[rows][squares.indices]
-            own = adder[: starts.shape[0]]
+            found = bins._within(rows)
+            # Q / |I|, added up over the bins of each level
+            squares = csr_array(found.share @ found.adder)
+            self._finer_constant[:, 0] += squares @ constant[rows]
+            squares.data *= slope[rows][squares.indices]
+            own = found.adder[: found.occupied.shape[0]]
             own.data = slope[rows][own.indices]
-            self._parts.append((rows, bin_of[starts], adder, own, share, squares))
+            self._parts.append((rows, found.occupied, found.adder, own, found.share, squares))
 
     def __call__(self, positives: NDArray[Any]) -> Array:
         """Return T, shape (r, levels), from the positives of each group, shape (groups, r)."""
@@ -300,12 +309,10 @@ class NestedStatistic:
             if self._scale is not None:
                 residual *= self._scale[rows]
             sums = adder @ residual
-            s[occupied] = sums[: occupied.shape[0]]
+            s[occupied] += sums[: occupied.shape[0]]
             q[occupied] += own @ residual
-            if share is not None:
-                inner = sums[occupied.shape[0] :]
-                inner *= inner
-                total += share @ inner - squares @ residual
+            sums *= sums
+            total += share @ sums - squares @ residual
         total = _of_levels(total)
         count = bins._count
         for level in range(bins._middle, 0, -1):
@@ -320,7 +327,8 @@ class NestedStatistic:
 
 def _columns(positives: NDArray[Any], weight: Array, center: Array, null: Array, scale: Array) -> Array:
     """Return what groups add to S, Q, sum v, sum v^2, sum v^3, sum m and sum m^2."""
-    columns = np.empty((7, weight.shape[0]))
+    out = np.empty((weight.shape[0], 7))
+    columns = out.T
     residual = scale * (positives - weight * center)
     v = scale * scale * null * (1.0 - null)
     m = scale * v * (1.0 - 2.0 * null)
@@ -333,7 +341,7 @@ def _columns(positives: NDArray[Any], weight: Array, center: Array, null: Array,
     columns[4] = columns[3] * v
     columns[5] = weight * m
     columns[6] = columns[5] * m
-    return columns
+    return out
 
 
 def _terms(size: Array, sums: Array) -> tuple[Array, ...]:
@@ -349,15 +357,19 @@ def _terms(size: Array, sums: Array) -> tuple[Array, ...]:
     return s * s - q, w, w / square, kappa / square, v, square, w
 
 
-def _shared_levels(bin_of: NDArray[np.int64], finest: int) -> NDArray[np.int8]:
-    """Return the finest level at which each of the sorted predictions shares its bin with the one before.
+def _equal_bins(prob: Array, level: int) -> Array:
+    """Return the bin of each prediction, a whole number after conversion to integers."""
+    bins = prob * 2.0**level
+    return np.minimum(bins, 2.0**level - 1.0, out=bins)
+
+
+def _shared_levels(bin_of: NDArray[np.int64], finest: int) -> NDArray[np.int32]:
+    """Return the finest level at which each of the sorted predictions but one shares its bin with the next.
 
     ``bin_of`` are their bins at the level ``finest``; 0 means that only the whole interval is shared.
     """
-    out = np.zeros(bin_of.shape[0], dtype=np.int8)
     # the exponent of a float counts binary digits; below 2**53 the conversion is exact
-    out[1:] = finest - np.frexp((bin_of[1:] ^ bin_of[:-1]).astype(np.float64))[1]
-    return out
+    return finest - np.frexp((bin_of[1:] ^ bin_of[:-1]).astype(np.float64))[1]
 
 
 def _range_sums(begins: NDArray[np.intp], ends: NDArray[np.intp], n_rows: int) -> csr_array:

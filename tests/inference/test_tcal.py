@@ -23,6 +23,24 @@ def wave(rng, n, periods, height=0.15):
     return (rng.random(n) < truth).astype(int), p
 
 
+@pytest.mark.parametrize("smoothness", ["adaptive", 3.0])
+def test_many_samples_from_the_definition(smoothness):
+    # more than one block, of which the first ends inside one of 6 bins
+    rng = np.random.default_rng(1)
+    p = np.append(rng.beta(0.5, 2.0, 119_000), np.round(rng.random(1000), 2))
+    y = (rng.random(p.shape[0]) < p).astype(int)
+    scales = TCal(smoothness=smoothness, method="asymptotic").test(y, p).scales
+    assert [scale.n_bins for scale in scales[:3]] == ([2, 4, 8] if smoothness == "adaptive" else [6])
+    n, r, v = p.shape[0], y - p, p * (1 - p)
+    for scale in scales:
+        bins = np.minimum((p * scale.n_bins).astype(int), scale.n_bins - 1)
+        _, of, size = np.unique(bins, return_inverse=True, return_counts=True)
+        s, q, v1, v2 = (np.bincount(of, values) for values in (r, r**2, v, v**2))
+        assert scale.statistic == pytest.approx(np.sum((s**2 - q) / size) / n, rel=1e-9, abs=1e-13)
+        assert scale.null_std == pytest.approx(np.sqrt(2 * np.sum((v1**2 - v2) / size**2)) / n, rel=1e-9)
+        assert scale.n_paired == size[size > 1].sum()
+
+
 def test_by_hand():
     # r = 1/2 twice in one bin: T = 2 (1/4) / (2 * 2) = 1/8, and its null standard deviation is 1/8
     result = TCal(n_resamples=19).test([1, 1], [0.5, 0.5])

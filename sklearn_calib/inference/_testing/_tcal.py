@@ -238,8 +238,8 @@ class TCal(CalibrationTest):
         _validation.check_randomness(self.random_state)
 
     def _test_sample(self, sample: _validation.BinarySample) -> CalibrationTestResult:
-        scales = BinaryScales(group_sample(sample), self._order)
-        return self._decide(scales, _simulated.is_large(sample), "P(Y = 1 | p) = p")
+        large = _simulated.is_large(sample)
+        return self._decide(BinaryScales(group_sample(sample), self._order), large, "P(Y = 1 | p) = p")
 
     def _test_classes(self, sample: _validation.ClassSample) -> CalibrationTestResult:
         if self.reduction != "canonical" or sample.y.ndim == 2:
