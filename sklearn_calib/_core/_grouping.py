@@ -55,7 +55,8 @@ class EventLabels:
         starts = group_starts(self.group)
         if starts.shape[0] < self.group.shape[0]:
             events = np.add.reduceat(events, starts, axis=1, dtype=np.float64)
-        return np.ascontiguousarray(events.T, dtype=np.float64)
+        # simulations lie one after the other in memory, as sums over many groups need them
+        return events.astype(np.float64).T
 
 
 @dataclass(frozen=True, eq=False)

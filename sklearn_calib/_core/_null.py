@@ -56,7 +56,11 @@ def draw_positives(
     *layers, binomial = spawn(generator, light + 1)
     single = light == 1
     heavy = np.flatnonzero(weight > _LIGHT)
-    members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
+    members: list[Any] = [
+        np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)
+    ]
+    # without an index, adding is faster
+    members = [slice(None) if chosen.shape[0] == n_groups else chosen for chosen in members]
     at_once = max(1, min(max_elements, MAX_ELEMENTS) // n_groups)
     uniform = np.empty((at_once, n_groups)) if single else np.empty((0, 0))
     for some in blocks(n_draws, max_elements, n_groups):
@@ -72,11 +76,11 @@ def draw_positives(
             continue
         positives = np.zeros((r, n_groups))
         for stream, chosen in zip(layers, members, strict=True):
-            positives[:, chosen] += stream.random((r, chosen.shape[0])) < prob[chosen]
+            positives[:, chosen] += stream.random((r, prob[chosen].shape[0])) < prob[chosen]
         if heavy.shape[0]:
             trials = weight[heavy].astype(np.int64)
             positives[:, heavy] = binomial.binomial(trials, prob[heavy], size=(r, heavy.shape[0]))
-        yield np.ascontiguousarray(positives.T)
+        yield positives.T
 
 
 def draw_null(
