@@ -51,7 +51,7 @@ class EventLabels:
 
     def positives(self, labels: NDArray[Any]) -> Array:
         """Return the number of events of each group, (groups, r), for labels (r, n)."""
-        events = labels[:, self.rows] == self.event
+        events = labels[:, self.rows] == self.event.astype(labels.dtype)
         starts = group_starts(self.group)
         if starts.shape[0] < self.group.shape[0]:
             events = np.add.reduceat(events, starts, axis=1, dtype=np.float64)

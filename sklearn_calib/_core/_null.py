@@ -24,6 +24,9 @@ MAX_ELEMENTS = 1 << 18
 #: Bytes of simulated labels or counts that are kept.
 MAX_KEPT = 1 << 27
 
+# With at most so many classes, comparing with all of them is faster than a binary search.
+_FEW_CLASSES = 128
+
 # Groups of at most this size are simulated sample by sample, which is faster than a binomial variate.
 _LIGHT = 8
 
@@ -56,11 +59,7 @@ def draw_positives(
     *layers, binomial = spawn(generator, light + 1)
     single = light == 1
     heavy = np.flatnonzero(weight > _LIGHT)
-    members: list[Any] = [
-        np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)
-    ]
-    # without an index, adding is faster
-    members = [slice(None) if chosen.shape[0] == n_groups else chosen for chosen in members]
+    members = [np.flatnonzero((weight >= layer) & (weight <= _LIGHT)) for layer in range(1, light + 1)]
     at_once = max(1, min(max_elements, MAX_ELEMENTS) // n_groups)
     uniform = np.empty((at_once, n_groups)) if single else np.empty((0, 0))
     for some in blocks(n_draws, max_elements, n_groups):
@@ -74,13 +73,14 @@ def draw_positives(
                 np.less(part, prob, out=rows)
             yield drawn.T
             continue
-        positives = np.zeros((r, n_groups))
+        few = np.zeros((n_groups, r), dtype=np.uint8)
         for stream, chosen in zip(layers, members, strict=True):
-            positives[:, chosen] += stream.random((r, prob[chosen].shape[0])) < prob[chosen]
+            few[chosen] += (stream.random((r, chosen.shape[0])) < prob[chosen]).T
+        positives = few.astype(np.float64)
         if heavy.shape[0]:
             trials = weight[heavy].astype(np.int64)
-            positives[:, heavy] = binomial.binomial(trials, prob[heavy], size=(r, heavy.shape[0]))
-        yield positives.T
+            positives[heavy] = binomial.binomial(trials, prob[heavy], size=(r, heavy.shape[0])).T
+        yield positives
 
 
 def draw_null(
@@ -240,11 +240,18 @@ def sample_labels(
     n, n_classes = p.shape
     below = np.cumsum(p, axis=1)
     below /= below[:, -1:]
-    flat = below.ravel()
+    flat, columns = below.ravel(), np.ascontiguousarray(below.T[:-1])
     for some in blocks(n_draws, MAX_ELEMENTS, n):
         r = some.stop - some.start
         uniform = generator.random((r, n))
-        # binary search for the first class whose cumulative probability exceeds the uniform number
+        # the first class whose cumulative probability exceeds the uniform number
+        if n_classes <= _FEW_CLASSES:
+            passed_by = np.zeros((r, n), dtype=np.uint8)
+            for column in columns:
+                passed_by += column <= uniform
+            yield passed_by.astype(np.int64)
+            continue
+        # by binary search
         found = np.zeros((r, n), dtype=np.int64)
         row = np.arange(n) * n_classes
         size = 1 << (n_classes - 1).bit_length()
