@@ -201,7 +201,7 @@ def score_decomposition(
 
 
 def _refined(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
-    def losses(count: Array, positives: Array) -> Array:
+    def evaluate(count: Array, positives: Array) -> Array:
         values = np.empty(positives.shape[1])
         for part in blocks(values.shape[0], _WORK, prob.shape[0]):
             events = positives[:, part].T
@@ -212,11 +212,13 @@ def _refined(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
             apart = events + 2.0 * row * weight
             fit = fit_isotonic(GroupedOutcomes(np.arange(float(row.shape[0])), weight, apart))
             starts = fit.lower.astype(np.intp)
-            refined = fit.weight * _entropy(np.add.reduceat(events, starts) / fit.weight, score)
-            values[part] = np.bincount(row[starts], refined, used.shape[0]) / n_samples
+            # sums in one order, so that no frequency exceeds 1
+            events, weight = (np.add.reduceat(sums, starts) for sums in (events, weight))
+            losses = weight * _entropy(events / weight, score)
+            values[part] = np.bincount(row[starts], losses, used.shape[0]) / n_samples
         return values
 
-    return losses
+    return evaluate
 
 
 def _miscalibration(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
