@@ -73,10 +73,11 @@ def draw_positives(
                 np.less(part, prob, out=rows)
             yield drawn.T
             continue
-        few = np.zeros((n_groups, r), dtype=np.uint8)
+        # of a group in one row, which is faster to index
+        small = np.zeros((n_groups, r), dtype=np.uint8)
         for stream, chosen in zip(layers, members, strict=True):
-            few[chosen] += (stream.random((r, chosen.shape[0])) < prob[chosen]).T
-        positives = few.astype(np.float64)
+            small[chosen] += (stream.random((r, chosen.shape[0])) < prob[chosen]).T
+        positives = small.astype(np.float64)
         if heavy.shape[0]:
             trials = weight[heavy].astype(np.int64)
             positives[heavy] = binomial.binomial(trials, prob[heavy], size=(r, heavy.shape[0])).T
@@ -240,15 +241,16 @@ def sample_labels(
     n, n_classes = p.shape
     below = np.cumsum(p, axis=1)
     below /= below[:, -1:]
-    flat, columns = below.ravel(), np.ascontiguousarray(below.T[:-1])
+    few = n_classes <= _FEW_CLASSES
+    below = np.ascontiguousarray(below.T[:-1]) if few else below.ravel()
     for some in blocks(n_draws, MAX_ELEMENTS, n):
         r = some.stop - some.start
         uniform = generator.random((r, n))
         # the first class whose cumulative probability exceeds the uniform number
-        if n_classes <= _FEW_CLASSES:
+        if few:
             passed_by = np.zeros((r, n), dtype=np.uint8)
-            for column in columns:
-                passed_by += column <= uniform
+            for limit in below:
+                passed_by += limit <= uniform
             yield passed_by.astype(np.int64)
             continue
         # by binary search
@@ -259,7 +261,7 @@ def sample_labels(
             size //= 2
             probe = found + (size - 1)
             passed = probe < n_classes - 1
-            passed &= flat[row + np.minimum(probe, n_classes - 1)] <= uniform
+            passed &= below[row + np.minimum(probe, n_classes - 1)] <= uniform
             found += size * passed
         yield found
 
