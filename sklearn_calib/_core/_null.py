@@ -246,14 +246,13 @@ def sample_labels(
     for some in blocks(n_draws, MAX_ELEMENTS, n):
         r = some.stop - some.start
         uniform = generator.random((r, n))
-        # the first class whose cumulative probability exceeds the uniform number
+        # the first class whose cumulative probability exceeds the uniform number; of many by binary search
         if few:
             passed_by = np.zeros((r, n), dtype=np.uint8)
             for limit in below:
                 passed_by += limit <= uniform
             yield passed_by.astype(np.int64)
             continue
-        # by binary search
         found = np.zeros((r, n), dtype=np.int64)
         row = np.arange(n) * n_classes
         size = 1 << (n_classes - 1).bit_length()

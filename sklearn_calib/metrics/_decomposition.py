@@ -222,8 +222,7 @@ def _refined(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
 
 
 def _miscalibration(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
-    loss = BRIER if score == "brier" else LOG
-    refined = _refined(prob, n_samples, score)
+    refined, loss = _refined(prob, n_samples, score), BRIER if score == "brier" else LOG
     original = mean_of_outcomes(*loss.of_outcomes(prob), n_samples)
     return lambda count, positives: np.maximum(original(count, positives) - refined(count, positives), 0.0)
 
