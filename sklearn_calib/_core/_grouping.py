@@ -51,11 +51,12 @@ class EventLabels:
 
     def positives(self, labels: NDArray[Any]) -> Array:
         """Return the number of events of each group, (groups, r), for labels (r, n)."""
-        events = labels[:, self.rows] == self.event
+        events = labels[:, self.rows] == self.event.astype(labels.dtype)
         starts = group_starts(self.group)
         if starts.shape[0] < self.group.shape[0]:
             events = np.add.reduceat(events, starts, axis=1, dtype=np.float64)
-        return np.ascontiguousarray(events.T, dtype=np.float64)
+        # simulations lie one after the other in memory, as sums over many groups need them
+        return events.astype(np.float64).T
 
 
 @dataclass(frozen=True, eq=False)

@@ -305,7 +305,8 @@ class NestedStatistic:
         q: Array = np.repeat(self._constant, r, axis=1)
         total = np.repeat(-self._finer_constant, r, axis=1)
         for rows, occupied, adder, own, share, squares in self._parts:
-            residual = positives[rows] - self._expected[rows]
+            # as sparse products need it
+            residual = np.ascontiguousarray(positives[rows]) - self._expected[rows]
             if self._scale is not None:
                 residual *= self._scale[rows]
             sums = adder @ residual

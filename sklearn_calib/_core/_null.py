@@ -24,6 +24,9 @@ MAX_ELEMENTS = 1 << 18
 #: Bytes of simulated labels or counts that are kept.
 MAX_KEPT = 1 << 27
 
+# With at most so many classes, comparing with all of them is faster than a binary search.
+_FEW_CLASSES = 128
+
 # Groups of at most this size are simulated sample by sample, which is faster than a binomial variate.
 _LIGHT = 8
 
@@ -70,13 +73,15 @@ def draw_positives(
                 np.less(part, prob, out=rows)
             yield drawn.T
             continue
-        positives = np.zeros((r, n_groups))
+        # of a group in one row, which is faster to index
+        small = np.zeros((n_groups, r), dtype=np.uint8)
         for stream, chosen in zip(layers, members, strict=True):
-            positives[:, chosen] += stream.random((r, chosen.shape[0])) < prob[chosen]
+            small[chosen] += (stream.random((r, chosen.shape[0])) < prob[chosen]).T
+        positives = small.astype(np.float64)
         if heavy.shape[0]:
             trials = weight[heavy].astype(np.int64)
-            positives[:, heavy] = binomial.binomial(trials, prob[heavy], size=(r, heavy.shape[0]))
-        yield np.ascontiguousarray(positives.T)
+            positives[heavy] = binomial.binomial(trials, prob[heavy], size=(r, heavy.shape[0])).T
+        yield positives
 
 
 def draw_null(
@@ -236,11 +241,18 @@ def sample_labels(
     n, n_classes = p.shape
     below = np.cumsum(p, axis=1)
     below /= below[:, -1:]
-    flat = below.ravel()
+    few = n_classes <= _FEW_CLASSES
+    below = np.ascontiguousarray(below.T[:-1]) if few else below.ravel()
     for some in blocks(n_draws, MAX_ELEMENTS, n):
         r = some.stop - some.start
         uniform = generator.random((r, n))
-        # binary search for the first class whose cumulative probability exceeds the uniform number
+        # the first class whose cumulative probability exceeds the uniform number; of many by binary search
+        if few:
+            passed_by = np.zeros((r, n), dtype=np.uint8)
+            for limit in below:
+                passed_by += limit <= uniform
+            yield passed_by.astype(np.int64)
+            continue
         found = np.zeros((r, n), dtype=np.int64)
         row = np.arange(n) * n_classes
         size = 1 << (n_classes - 1).bit_length()
@@ -248,7 +260,7 @@ def sample_labels(
             size //= 2
             probe = found + (size - 1)
             passed = probe < n_classes - 1
-            passed &= flat[row + np.minimum(probe, n_classes - 1)] <= uniform
+            passed &= below[row + np.minimum(probe, n_classes - 1)] <= uniform
             found += size * passed
         yield found
 

@@ -1,10 +1,12 @@
 """A smooth calibration curve: logistic regression on a natural cubic spline of the log-odds."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import expit
 
 from sklearn_calib._core._binning import weight_middles
-from sklearn_calib._core._blocks import blocks
+from sklearn_calib._core._blocks import ALL, BLOCK_ROWS, blocks
 from sklearn_calib._core._grouping import GroupedOutcomes
 from sklearn_calib._core._links import logit
 from sklearn_calib._core._newton import fit_logistic
@@ -17,25 +19,21 @@ _KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
 # fit is finite under perfect separation, and otherwise the effect is negligible.
 _RIDGE = 1e-4
 
+# The splines of some rows.
+Splines = Callable[[slice], Array]
+
 
 def natural_spline(x: Array, knots: Array) -> Array:
     """Return 1, x and k - 2 sums of truncated cubics, linear beyond the outer of k knots: (k, n)."""
-    rows = [np.ones_like(x), x]
-    if knots.shape[0] < 3:
-        return np.stack(rows)
-    last, before = knots[-1], knots[-2]
-    at_last, at_before = _cubes(x, last), _cubes(x, before)
-    for knot in knots[:-2]:
-        term = _cubes(x, knot)
-        term -= at_before * ((last - knot) / (last - before))
-        term += at_last * ((before - knot) / (last - before))
-        rows.append(term)
-    return np.stack(rows)
-
-
-def _cubes(x: Array, knot: float) -> Array:
-    t = np.maximum(x - knot, 0.0)
-    return np.asarray(t * t * t)
+    out = np.ones((max(2, knots.shape[0]), x.shape[0]))
+    out[1] = x
+    if knots.shape[0] > 2:
+        last, before, others = knots[-1], knots[-2], knots[:-2, np.newaxis]
+        t = np.maximum(x - knots[:, np.newaxis], 0.0)
+        t *= t * t
+        out[2:] = t[:-2] - t[-2] * ((last - others) / (last - before))
+        out[2:] += t[-1] * ((before - others) / (last - before))
+    return out
 
 
 def smooth_frequency(grouped: GroupedOutcomes) -> Array:
@@ -57,18 +55,24 @@ def smooth_frequency(grouped: GroupedOutcomes) -> Array:
     middle /= grouped.total
     knots = np.unique(np.interp(_KNOTS, middle, x))
     del middle
-    return _fit(_basis(x, grouped.weight, knots), knots, x, grouped, base_rate)
+
+    def splines(rows: slice) -> Array:
+        return natural_spline(x[rows], knots)
+
+    kept = splines(ALL) if x.shape[0] <= BLOCK_ROWS else None
+    columns = splines if kept is None else lambda rows: kept[:, rows]
+    return _fit(_basis(columns, grouped.weight), columns, x, grouped, base_rate)
 
 
-def _basis(x: Array, weight: Array, knots: Array) -> Array:
+def _basis(splines: Splines, weight: Array) -> Array:
     """Return the map from the splines to ones, and uncorrelated columns of mean 0 and variance 1."""
 
     def triangle_of(table: Array) -> Array:
         return np.asarray(np.linalg.qr(table, mode="r"))
 
-    parts = blocks(x.shape[0])
-    roots = (np.sqrt(weight[rows]) * natural_spline(x[rows], knots) for rows in parts)
-    triangle = triangle_of(np.concatenate([triangle_of(part.T) for part in roots]))
+    parts = blocks(weight.shape[0])
+    triangles = [triangle_of((np.sqrt(weight[rows]) * splines(rows)).T) for rows in parts]
+    triangle = triangles[0] if len(triangles) == 1 else triangle_of(np.concatenate(triangles))
     # the triangle of the centered splines, per unit of weight
     mean, triangle = triangle[0, 1:] / triangle[0, 0], triangle[1:, 1:] / triangle[0, 0]
     deviation = np.sqrt((triangle**2).sum(axis=0))
@@ -78,11 +82,11 @@ def _basis(x: Array, weight: Array, knots: Array) -> Array:
     return np.vstack((np.eye(1, mean.shape[0] + 1), np.column_stack((-turn @ mean, turn))))
 
 
-def _fit(basis: Array, knots: Array, x: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:
+def _fit(basis: Array, splines: Splines, x: Array, grouped: GroupedOutcomes, base_rate: float) -> Array:
     """Return the frequencies that maximize the penalized likelihood, the same for weights times a number."""
 
     def columns(rows: slice) -> Array:
-        return basis @ natural_spline(x[rows], knots)
+        return basis @ splines(rows)
 
     penalty = np.full(basis.shape[0], _RIDGE * base_rate * (1.0 - base_rate) * grouped.total)
     start = np.zeros(basis.shape[0])

@@ -80,17 +80,17 @@ class Populations:
             for count, positives in self._kept[multiple]:
                 yield count.astype(np.float64), positives.astype(np.float64)
             return
-        rng = np.random.default_rng(self.seed)
+        rng, kept, truth = np.random.default_rng(self.seed), [], self.truth(multiple)
         size = _BYTES_KEPT * self.n_resamples * self.grouped.prob.shape[0]
         if multiple <= _COUPLED and few_per_group(self.grouped) and size < MAX_KEPT:
             if self._coupled is None:
                 ends = np.sort((self.truth(0.0), self.truth(_COUPLED)), axis=0)
                 self._coupled = CoupledOutcomes(self.grouped, self.n_resamples, rng, *ends)
-            yield from self._coupled.draw(self.truth(multiple))
-            return
-        kept, truth = [], self.truth(multiple)
-        grouped = self._sampled(truth) if multiple else self.grouped
-        for count, positives in draw_outcomes(grouped, self.n_resamples, rng, truth=truth):
+            drawn = self._coupled.draw(truth)
+        else:
+            grouped = self._sampled(truth) if multiple else self.grouped
+            drawn = draw_outcomes(grouped, self.n_resamples, rng, truth=truth)
+        for count, positives in drawn:
             if self.keep:
                 # integers as those of as few bytes as the greatest number needs
                 integers = self.grouped.design is None

@@ -16,13 +16,16 @@ from sklearn_calib._core._isotonic import fit_isotonic
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._html import number_text, text_html
 from sklearn_calib._typing import Array
-from sklearn_calib.metrics._metric_kernel import MetricKernel, one_by_one
+from sklearn_calib.metrics._metric_kernel import Evaluate, MetricKernel
 from sklearn_calib.metrics._reductions import Reduction, error_of_groups
+from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes
 
 #: Names of the scores.
 SCORES = {"brier": "Brier score", "log_loss": "log loss"}
 #: Names of the parts of a decomposition.
 COMPONENTS = ("score", "miscalibration", "discrimination", "uncertainty")
+# Largest size of temporary arrays, so that they stay in cache.
+_WORK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -197,16 +200,35 @@ def score_decomposition(
     return decompose(group_outcomes(sample.y, sample.p, sample.w), score, recalibration)
 
 
-def _miscalibration(grouped: GroupedOutcomes, score: str = "brier") -> float:
-    return decompose(grouped, score).miscalibration
+def _refined(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
+    def evaluate(count: Array, positives: Array) -> Array:
+        values = np.empty(positives.shape[1])
+        for part in blocks(values.shape[0], _WORK, prob.shape[0]):
+            events = positives[:, part].T
+            used = (weight := np.broadcast_to(count, positives.shape)[:, part].T) > 0.0
+            row = np.repeat(np.arange(used.shape[0]), used.sum(axis=1))
+            weight, events = weight[used], events[used].astype(np.float64)
+            # one regression for several samples, whose frequencies are far apart
+            apart = events + 2.0 * row * weight
+            fit = fit_isotonic(GroupedOutcomes(np.arange(float(row.shape[0])), weight, apart))
+            starts = fit.lower.astype(np.intp)
+            # sums in one order, so that no frequency exceeds 1
+            events, weight = (np.add.reduceat(sums, starts) for sums in (events, weight))
+            losses = weight * _entropy(events / weight, score)
+            values[part] = np.bincount(row[starts], losses, used.shape[0]) / n_samples
+        return values
+
+    return evaluate
 
 
-def _refinement(grouped: GroupedOutcomes, score: str = "brier") -> float:
-    return decompose(grouped, score).refinement_loss
+def _miscalibration(prob: Array, n_samples: float, score: str = "brier") -> Evaluate:
+    refined, loss = _refined(prob, n_samples, score), BRIER if score == "brier" else LOG
+    original = mean_of_outcomes(*loss.of_outcomes(prob), n_samples)
+    return lambda count, positives: np.maximum(original(count, positives) - refined(count, positives), 0.0)
 
 
 @shared_docs
-@MetricKernel(one_by_one(_miscalibration), calibration_error=True)
+@MetricKernel(_miscalibration, calibration_error=True)
 def calibration_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -253,11 +275,11 @@ def calibration_loss(
     """
     _validation.check_option(score, "score", SCORES)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda grouped: _miscalibration(grouped, score), *given)
+    return error_of_groups(lambda grouped: decompose(grouped, score).miscalibration, *given)
 
 
 @shared_docs
-@MetricKernel(one_by_one(_refinement), _range=(0.0, np.inf))
+@MetricKernel(_refined, _range=(0.0, np.inf))
 def refinement_loss(
     y_true: ArrayLike,
     y_proba: ArrayLike,
@@ -299,4 +321,4 @@ def refinement_loss(
     """
     _validation.check_option(score, "score", SCORES)
     given = y_true, y_proba, sample_weight, pos_label, reduction, labels
-    return error_of_groups(lambda grouped: _refinement(grouped, score), *given)
+    return error_of_groups(lambda grouped: decompose(grouped, score).refinement_loss, *given)

@@ -196,3 +196,16 @@ def test_coupled_outcomes_are_those_of_each_population(grouped):
     for truth in (low, grouped.prob, high):
         expected = joined(_null.draw_outcomes(grouped, 40, np.random.default_rng(3), truth=truth))
         np.testing.assert_array_equal(joined(coupled.draw(truth)), expected)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 128, 129, 300])
+def test_labels_are_those_of_a_search_in_each_row(n_classes):
+    rng, n_draws = np.random.default_rng(n_classes), 40
+    p = rng.dirichlet(np.full(n_classes, 0.3), 20)
+    # exact zeros, among them the first and the last class
+    p[:5, [0, -1]] = 0.0
+    p[:, n_classes // 2] += 1e-3
+    found = np.concatenate(list(_null.sample_labels(p, n_draws, np.random.default_rng(1))))
+    uniform, below = np.random.default_rng(1).random((n_draws, 20)), np.cumsum(p, axis=1)
+    rows = [np.searchsorted(row / row[-1], u, side="right") for row, u in zip(below, uniform.T, strict=True)]
+    np.testing.assert_array_equal(found, np.transpose(rows))

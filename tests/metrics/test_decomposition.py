@@ -1,11 +1,13 @@
 """Decompositions of scores: the identity, the isotonic fit from its min-max formula, and bounds."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from sklearn_calib.metrics import calibration_loss, refinement_loss, score_decomposition
+from sklearn_calib.metrics._metric_kernel import bind_kernel
 from tests._references import isotonic_by_extremes
 
 SCORES = ["brier", "log_loss"]
@@ -97,3 +99,19 @@ def test_partition_over_distinct_predictions_with_ties_and_weights(score):
     assert (found.miscalibration, found.discrimination) == pytest.approx((reliability, resolution))
     assert found.score == pytest.approx(reliability - resolution + found.uncertainty)
     assert "distinct predictions" in str(found)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("metric", [calibration_loss, refinement_loss])
+def test_many_samples_of_fractional_weights_at_once(metric, score):
+    """Sums of weights in two orders could be frequencies above 1, whose log loss is not a number."""
+    rng = np.random.default_rng(0)
+    prob, r = np.sort(rng.random(2000)), 70
+    count = rng.gamma(1.0, size=(2000, r)) * (rng.random((2000, r)) < 0.7)
+    count /= count.sum(axis=0)
+    positives = count * (rng.random((2000, r)) < prob[:, np.newaxis] ** 2)
+    evaluate = bind_kernel(partial(metric, score=score), 1.0).evaluator(prob, 1.0)
+    y, p = np.repeat([1, 0], 2000), np.tile(prob, 2)
+    weights = np.concatenate((positives, count - positives))
+    one_by_one = [metric(y, p, score=score, sample_weight=w) for w in weights.T]
+    np.testing.assert_allclose(evaluate(count, positives), one_by_one, rtol=0, atol=1e-12)

@@ -244,7 +244,7 @@ def simulated(
     for positives in draw_positives(
         grouped.samples, test.n_resamples, _validation.check_generator(test.random_state)
     ):
-        drawn = positives.astype(np.float64)
+        drawn = positives.astype(np.float64, copy=False)
         found = statistic(grouped.weighted_sums(drawn))
         if grouped.design is not None:
             ratio = np.stack([spread.relative(drawn) for spread in spreads]) ** power
