@@ -189,4 +189,11 @@ def _refinement_limit(sample: _validation.BinarySample, score: str | None, alpha
         inside = (p > 0.0) & (p < 1.0)
         if fit.finite and fit.slope > 0.0:
             p[inside] = expit(fit.intercept + fit.slope * logit(p[inside]))
+    # predictions of 0 and 1 become their frequencies, but keep the order
+    for end in (0.0, 1.0):
+        at = sample.p == end
+        if at.any():
+            rate = np.average(sample.y[at], weights=None if sample.w is None else sample.w[at])
+            others = p[~at]
+            p[at] = max(rate, others.max(initial=0.0)) if end else min(rate, others.min(initial=1.0))
     return mean_loss(loss, replace(sample, p=p), None, alpha).upper

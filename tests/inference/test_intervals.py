@@ -742,6 +742,15 @@ def test_weights_by_class_and_the_default_metric():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
+def test_refinement_loss_where_predictions_of_zero_and_one_are_contradicted(score):
+    y, p = np.repeat([1, 0, 1, 0], [5, 95, 90, 10]), np.repeat([0.0, 1.0], 100)
+    found = confidence_interval(y, p, metric=partial(metrics.refinement_loss, score=score))
+    frequency = np.where(p == 0, 0.05, 0.9)
+    least = confidence_interval(y, frequency, metric="brier" if score == "brier" else "log_loss").upper
+    assert found.estimate < least <= found.upper < np.inf
+
+
+@pytest.mark.parametrize("score", ["brier", "log_loss"])
 def test_upper_limits_of_the_refinement_loss_allow_for_the_isotonic_fit(score):
     """Calibrated uniform predictions have 1/6, of the log loss 1/2; the samples have a fifth less."""
     value, found = {"brier": 1 / 6, "log_loss": 1 / 2}[score], []
