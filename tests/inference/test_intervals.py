@@ -740,7 +740,6 @@ def test_weights_by_class_and_the_default_metric():
     assert str(expected_under_calibration(y, p, **given)) == str(null)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
 def test_refinement_loss_where_predictions_of_zero_and_one_are_contradicted(score):
     y, p = np.repeat([1, 0, 1, 0], [5, 95, 90, 10]), np.repeat([0.0, 1.0], 100)
@@ -750,6 +749,7 @@ def test_refinement_loss_where_predictions_of_zero_and_one_are_contradicted(scor
     assert found.estimate < least <= found.upper < np.inf
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
 def test_upper_limits_of_the_refinement_loss_allow_for_the_isotonic_fit(score):
     """Calibrated uniform predictions have 1/6, of the log loss 1/2; the samples have a fifth less."""
