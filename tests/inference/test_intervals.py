@@ -740,6 +740,7 @@ def test_weights_by_class_and_the_default_metric():
     assert str(expected_under_calibration(y, p, **given)) == str(null)
 
 
+@pytest.mark.filterwarnings("ignore:y_proba contains only 0 and 1")
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
 def test_refinement_loss_where_predictions_of_zero_and_one_are_contradicted(score):
     y, p = np.repeat([1, 0, 1, 0], [5, 95, 90, 10]), np.repeat([0.0, 1.0], 100)
