@@ -746,7 +746,7 @@ def test_refinement_loss_where_predictions_of_zero_and_one_are_contradicted(scor
     y, p = np.repeat([1, 0, 1, 0], [5, 95, 90, 10]), np.repeat([0.0, 1.0], 100)
     found = confidence_interval(y, p, metric=partial(metrics.refinement_loss, score=score))
     frequency = np.where(p == 0, 0.05, 0.9)
-    least = confidence_interval(y, frequency, metric="brier" if score == "brier" else "log_loss").upper
+    least = confidence_interval(y, frequency, metric="brier_score" if score == "brier" else score).upper
     assert found.estimate < least <= found.upper < np.inf
 
 
