@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn_calib import _validation
 from sklearn_calib._core._binning import bin_starts, quantile_starts, uniform_bins, weight_middles
 from sklearn_calib._core._grouping import GroupedOutcomes, group_outcomes, group_starts
+from sklearn_calib._core._weights import whole_numbers
 from sklearn_calib._docs import shared_docs
 from sklearn_calib._typing import Array
 from sklearn_calib.metrics._metric_kernel import MetricKernel
@@ -38,15 +39,25 @@ def _sweep_error(sample: _validation.BinarySample, strategy: str, norm: str) -> 
 
 def _monotone_starts(grouped: GroupedOutcomes, strategy: str) -> NDArray[np.intp]:
     """Return the starts of the bins, one bin fewer than the smallest number that is not monotone."""
-    middle, total = weight_middles(grouped.weight), grouped.total
+    weight, positives, total = grouped.weight, grouped.positives, grouped.total
+    middle = weight_middles(weight)
+    # differences of cumulative sums are exact for whole numbers
+    whole = whole_numbers(weight) and whole_numbers(positives)
+    until = np.cumsum(positives) if whole else positives
+
+    def sums(starts: NDArray[np.intp]) -> tuple[Array, Array]:
+        if not whole:
+            return np.add.reduceat(positives, starts), np.add.reduceat(weight, starts)
+        events, samples = until[starts] - positives[starts], middle[starts] - 0.5 * weight[starts]
+        return np.diff(events, append=until[-1]), np.diff(samples, append=total)
+
     chosen = np.zeros(1, dtype=np.intp)
     for n_bins in range(2, grouped.prob.shape[0] + 1):
         if strategy == "quantile":
             starts = quantile_starts(middle, total, n_bins)
         else:
             starts = group_starts(uniform_bins(grouped.prob, n_bins))
-        weight, positives = (np.add.reduceat(mass, starts) for mass in (grouped.weight, grouped.positives))
-        if not _is_monotone(positives, weight):
+        if not _is_monotone(*sums(starts)):
             break
         chosen = starts
     return chosen
