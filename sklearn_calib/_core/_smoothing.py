@@ -37,7 +37,7 @@ WIDEST_SCALE = 64.0
 # error below |kernel^(6)|_1 / (2^6 6! 4^6) < 1e-7 of the total mass.
 _BINS_FOR_MOMENTS = 4
 #: Nodes for each standard deviation at which sums are evaluated; the quadrature is of fourth order too.
-NODES_PER_SCALE = 10
+NODES_PER_SCALE = 12
 #: Moments kept of the masses in a bin, an even number.
 MOMENTS = 6
 #: A fixed point is worked out to this.

@@ -179,7 +179,8 @@ def confidence_interval(
     **Scores.** The interval of a binary problem contains the metric for the event rates between their exact
     limits (Clopper and Pearson; with weights or clusters at the effective number of samples), that is of the
     sample with its events weighted by one number and its other samples by another. So it has a length if all
-    outcomes are equal, or all losses.
+    outcomes are equal. That of a mean loss contains the loss for the exact limits of the accuracy, too, and
+    has a length if the likelier outcome of every sample has occurred.
 
     **Normal.** The ends are the mean :math:`\pm z` standard errors; with C clusters, the standard error is
     that of the sums over clusters, and z the quantile of Student's t distribution with C - 1 degrees of

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm, t
 
@@ -23,7 +24,7 @@ from sklearn_calib.metrics._decomposition import refinement_loss
 from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration, without_partial
 from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes
-from sklearn_calib.metrics._summary import event_rate_limits, size_of_events
+from sklearn_calib.metrics._summary import event_rate_limits, size_of_mean
 
 
 class Mean(NamedTuple):
@@ -83,7 +84,7 @@ def mean_loss(
     """Return the mean of a loss over checked samples; of the binary problems of a reduction, if there is one.
 
     The classes are averaged in each sample, so that their dependence counts. The interval of one binary
-    problem contains the means for the exact limits of the event rate.
+    problem contains the means for the exact limits of the event rate, and of the accuracy.
     """
     if isinstance(problem, _validation.ClassSample) and reduction is None:
         values, expected = loss.of_classes(problem.p, problem.y), loss.expected(problem.p)
@@ -104,11 +105,14 @@ def mean_loss(
     found = mean_of(first, values, expected, alpha, 0.5 * loss.largest)
     if len(parts) > 1 or not np.isfinite(found.estimate):
         return found
-    grouped = group_sample(parts[0])
-    evaluate = mean_of_outcomes(*loss.of_outcomes(grouped.prob), grouped.total)
-    rates = np.array(event_rate_limits(grouped, 1.0 - alpha))
-    low, high = np.sort(evaluate(*at_event_rates(grouped, rates))).tolist()
-    return found._replace(lower=min(low, found.lower), upper=max(high, found.upper))
+    low, high = found.lower, found.upper
+    # events and others, right and wrong outcomes: the loss of an outcome is that of being right or wrong
+    for part in (parts[0], *class_samples(parts[0], "confidence")):
+        grouped = group_sample(part)
+        evaluate = mean_of_outcomes(*loss.of_outcomes(grouped.prob), grouped.total)
+        ends = evaluate(*at_event_rates(grouped, np.array(event_rate_limits(grouped, 1.0 - alpha))))
+        low, high = min(low, float(ends.min())), max(high, float(ends.max()))
+    return found._replace(lower=low, upper=high)
 
 
 def has_exact_limits(metric: Metric) -> bool:
@@ -130,36 +134,41 @@ def least_limits(metric: Metric, sample: _validation.BinarySample, alpha: float)
 
 def benefit_limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
     """Return limits of the net benefit at each threshold."""
-    true, false = _acted_on(grouped, thresholds)
-    return _limits_of_rates(grouped, (true, false), (1.0, -thresholds / (1.0 - thresholds)), alpha)
+    factors = np.ones_like(thresholds), -thresholds / (1.0 - thresholds)
+    return _limits_of_rates(grouped, thresholds, factors, alpha)
 
 
 def score_limits(grouped: GroupedOutcomes, thresholds: Array, alpha: float) -> tuple[Array, Array]:
     """Return limits of the mean elementary score at each threshold."""
-    true, false = _acted_on(grouped, thresholds)
-    missed = grouped.positives.sum() - true
-    return _limits_of_rates(grouped, (missed, false), (2.0 * (1.0 - thresholds), 2.0 * thresholds), alpha)
-
-
-def _acted_on(grouped: GroupedOutcomes, thresholds: Array) -> tuple[Array, Array]:
-    """Return the weights of events and of other samples from each threshold on."""
-    first = np.searchsorted(grouped.prob, thresholds)
-    counts = grouped.positives, grouped.weight - grouped.positives
-    true, false = (np.append(np.cumsum(count[::-1])[::-1], 0.0)[first] for count in counts)
-    return true, false
+    factors = 2.0 * (1.0 - thresholds), 2.0 * thresholds
+    return _limits_of_rates(grouped, thresholds, factors, alpha, missed=True)
 
 
 @np.errstate(under="ignore")
 def _limits_of_rates(
-    grouped: GroupedOutcomes, counts: tuple[Array, Array], factors: tuple[Any, Any], alpha: float
+    grouped: GroupedOutcomes,
+    thresholds: Array,
+    factors: tuple[Array, Array],
+    alpha: float,
+    missed: bool = False,
 ) -> tuple[Array, Array]:
     """Return limits of a sum of multiples of two frequencies, the first one positive.
 
-    They combine the exact limits of both (the method of variance estimates recovery) with the correlation of
-    two numbers of a multinomial distribution, for which one is added to each number. It is negative: that of
-    positive multiples, which would make the limits closer, is ignored.
+    They are those of events and of other samples from each threshold on, or of events below it, ``missed``.
+    The limits combine the exact ones of both (the method of variance estimates recovery) with the correlation
+    of two numbers of a multinomial distribution, for which one is added to each number. It is negative: that
+    of positive multiples, which would make the limits closer, is ignored.
     """
-    rates, size = np.array(counts) / grouped.total, size_of_events(grouped, 1.0 - alpha)
+    first, place = np.searchsorted(grouped.prob, thresholds), np.arange(grouped.prob.shape[0])
+    counts = grouped.positives, grouped.weight - grouped.positives
+    true, false = (np.append(np.cumsum(count[::-1])[::-1], 0.0)[first] for count in counts)
+    rates = np.array((grouped.positives.sum() - true if missed else true, false)) / grouped.total
+    size: Any = grouped.total
+    if (grouped.clusters or grouped.design) is not None:
+        # that of the sum, as both frequencies depend on the same clusters
+        chosen = ((place >= each, one, other) for each, one, other in zip(first, *factors, strict=True))
+        sums = [(one * (acted != missed), other * acted) for acted, one, other in chosen]
+        size = np.array([size_of_mean(grouped, *values, 1.0 - alpha) for values in sums])
     low, high = clopper_pearson(size * rates, np.full(rates.shape, size), alpha / 2.0)
     added = (size * rates + 1.0) / (size + 2.0)
     correlation = np.where(factors[1] < 0.0, np.sqrt((added / (1.0 - added)).prod(axis=0)), 0.0)
@@ -180,20 +189,33 @@ def _refinement_limit(sample: _validation.BinarySample, score: str | None, alpha
     """Return an upper limit of a refinement loss.
 
     It is that of the score after logistic recalibration. The map is monotone: the mean of this score is at
-    least the refinement loss. With two parameters it fits far less noise than isotonic regression does.
+    least the refinement loss. With two parameters it fits far less noise than isotonic regression does. Nor
+    is the refinement loss greater than the score of the event rate.
     """
-    loss = LOG if score == "log_loss" else BRIER
-    uncertain, p = group_sample(sample).uncertain(), sample.p.copy()
-    if uncertain.prob.size and not (data := LogitOutcomes(uncertain)).constant and not data.one_class:
-        fit = data.fit_both()
-        inside = (p > 0.0) & (p < 1.0)
-        if fit.finite and fit.slope > 0.0:
+    loss, grouped, p = LOG if score == "log_loss" else BRIER, group_sample(sample), sample.p.copy()
+    inside = (p > 0.0) & (p < 1.0)
+
+    def frequency(rows: NDArray[np.bool_]) -> float:
+        return float(np.average(sample.y[rows], weights=None if sample.w is None else sample.w[rows]))
+
+    if inside.any():
+        data = LogitOutcomes(grouped.uncertain())
+        fit = None if data.constant or data.one_class else data.fit_both()
+        if fit is None or fit.slope <= 0.0:
+            p[inside] = frequency(inside)
+        elif fit.finite:
             p[inside] = expit(fit.intercept + fit.slope * logit(p[inside]))
     # predictions of 0 and 1 become their frequencies, but keep the order
     for end in (0.0, 1.0):
         at = sample.p == end
         if at.any():
-            rate = np.average(sample.y[at], weights=None if sample.w is None else sample.w[at])
             others = p[~at]
-            p[at] = max(rate, others.max(initial=0.0)) if end else min(rate, others.min(initial=1.0))
-    return mean_loss(loss, replace(sample, p=p), None, alpha).upper
+            p[at] = (
+                max(frequency(at), others.max(initial=0.0))
+                if end
+                else min(frequency(at), others.min(initial=1.0))
+            )
+    rate = np.clip(0.5, *event_rate_limits(grouped, 1.0 - alpha))
+    of_other, of_event = loss.of_outcomes(np.array([rate]))
+    most = float((1.0 - rate) * of_other[0] + rate * of_event[0])
+    return min(mean_loss(loss, replace(sample, p=p), None, alpha).upper, most)

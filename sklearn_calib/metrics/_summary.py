@@ -477,6 +477,32 @@ def size_of_events(
     return _effective_size(grouped, intercept or _lines(grouped.uncertain(), z)[0], z)
 
 
+def size_of_mean(grouped: GroupedOutcomes, of_event: Array, of_other: Array, confidence: float) -> float:
+    """Return the number of samples, with weights or clusters the effective one, for the mean of a value.
+
+    The value of each group is given for events and other samples. If it is constant, the number is that for
+    the event rate.
+    """
+    if (grouped.clusters or grouped.design) is None:
+        return grouped.total
+    unit, group, weight, positives, number = _units(grouped)
+    of_unit = np.bincount(unit, weight)
+    total, z = float(number @ of_unit), -float(ndtri((1.0 - confidence) / 2.0))
+    first, second = (
+        np.bincount(
+            unit, positives * of_event[group] ** power + (weight - positives) * of_other[group] ** power
+        )
+        for power in (1, 2)
+    )
+    mean = float(number @ first) / total
+    variance = float(number @ (first - mean * of_unit) ** 2) / total**2
+    if not variance > 0.0:
+        return size_of_events(grouped, confidence)
+    df = max(total * total / float(number @ of_unit**2) - 1.0, 1.0)
+    variance *= (df + 1.0) / df * float(stdtrit(df, ndtr(z)) / z) ** 2
+    return min((float(number @ second) / total - mean**2) / variance, grouped.samples.total)
+
+
 @shared_docs
 def calibration_summary(
     y_true: ArrayLike,
