@@ -84,11 +84,15 @@ def mean_loss(
     """Return the mean of a loss over checked samples; of the binary problems of a reduction, if there is one.
 
     The classes are averaged in each sample, so that their dependence counts. The interval of one binary
-    problem contains the means for the exact limits of the event rate, and of the accuracy.
+    problem contains the means for the exact limits of the event rate, and each for those of the accuracy.
     """
     if isinstance(problem, _validation.ClassSample) and reduction is None:
         values, expected = loss.of_classes(problem.p, problem.y), loss.expected(problem.p)
-        return mean_of(problem, values, expected, alpha, loss.largest)
+        found = mean_of(problem, values, expected, alpha, loss.largest)
+        if not np.isfinite(found.estimate):
+            return found
+        means = _at_accuracies(loss, problem, values, alpha)
+        return found._replace(lower=min(found.lower, *means), upper=max(found.upper, *means))
     first: _validation.BinarySample | _validation.ClassSample
     if isinstance(problem, list):
         parts, first = problem, problem[0]
@@ -113,6 +117,27 @@ def mean_loss(
         ends = evaluate(*at_event_rates(grouped, np.array(event_rate_limits(grouped, 1.0 - alpha))))
         low, high = min(low, float(ends.min())), max(high, float(ends.max()))
     return found._replace(lower=low, upper=high)
+
+
+def _at_accuracies(
+    loss: MeanLoss, problem: _validation.ClassSample, values: Array, alpha: float
+) -> list[float]:
+    """Return the mean of a loss at the exact limits of the accuracy.
+
+    If no sample is right, or none is wrong, its most likely class, or the second, is in place of the label.
+    """
+    (confident,) = class_samples(problem, "confidence")
+    right, w = confident.y == 1, confident.weights
+    second, first = np.argsort(problem.p, axis=1)[:, -2:].T
+    means = []
+    for kind, label, chance in ((right, first, confident.p), (~right, second, 1.0 - confident.p)):
+        if kind.any():
+            means.append(float(np.average(values[kind], weights=w[kind])))
+        else:
+            chance = w * chance if chance.any() else w
+            means.append(float(np.average(loss.of_classes(problem.p, label), weights=chance)))
+    limits = event_rate_limits(group_sample(confident), 1.0 - alpha)
+    return [rate * means[0] + (1.0 - rate) * means[1] for rate in limits]
 
 
 def has_exact_limits(metric: Metric) -> bool:

@@ -752,6 +752,11 @@ def test_losses_of_outcomes_that_are_all_right():
     assert (
         confidence_interval(1 - y, np.where(y == 1, 0.99, 0.01), metric="brier_score").lower < 0.99**2 - 0.1
     )
+    classes, wrong = np.arange(30) % 3, 1 - 0.025 ** (1 / 30)
+    found = confidence_interval(classes, np.where(np.eye(3)[classes] == 1, 0.98, 0.01), metric="brier_score")
+    of_right, of_wrong = 0.02**2 + 2 * 0.01**2, 0.98**2 + 0.99**2 + 0.01**2
+    expected = of_right, (1 - wrong) * of_right + wrong * of_wrong
+    assert (found.lower, found.upper) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("score", ["brier", "log_loss"])
