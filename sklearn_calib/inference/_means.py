@@ -134,8 +134,10 @@ def _at_accuracies(
         if kind.any():
             means.append(float(np.average(values[kind], weights=w[kind])))
         else:
-            chance = w * chance if chance.any() else w
-            means.append(float(np.average(loss.of_classes(problem.p, label), weights=chance)))
+            # an infinite loss without a chance does not count
+            rows = chance > 0.0 if chance.any() else slice(None)
+            weights = w[rows] * (chance[rows] if chance.any() else 1.0)
+            means.append(float(np.average(loss.of_classes(problem.p, label)[rows], weights=weights)))
     limits = event_rate_limits(group_sample(confident), 1.0 - alpha)
     return [rate * means[0] + (1.0 - rate) * means[1] for rate in limits]
 
@@ -192,7 +194,7 @@ def _limits_of_rates(
     if (grouped.clusters or grouped.design) is not None:
         # that of the sum, as both frequencies depend on the same clusters
         chosen = ((place >= each, one, other) for each, one, other in zip(first, *factors, strict=True))
-        sums = [(one * (acted != missed), other * acted) for acted, one, other in chosen]
+        sums = ((one * (acted != missed), other * acted) for acted, one, other in chosen)
         size = np.array([size_of_mean(grouped, *values, 1.0 - alpha) for values in sums])
     low, high = clopper_pearson(size * rates, np.full(rates.shape, size), alpha / 2.0)
     added = (size * rates + 1.0) / (size + 2.0)
