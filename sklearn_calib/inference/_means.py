@@ -23,8 +23,8 @@ from sklearn_calib.metrics._decision import net_benefit
 from sklearn_calib.metrics._decomposition import refinement_loss
 from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration, without_partial
 from sklearn_calib.metrics._reductions import class_samples
-from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes
-from sklearn_calib.metrics._summary import event_rate_limits, size_of_mean
+from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes, roc_auc
+from sklearn_calib.metrics._summary import concordance, event_rate_limits, size_of_mean
 
 
 class Mean(NamedTuple):
@@ -154,6 +154,10 @@ def least_limits(metric: Metric, sample: _validation.BinarySample, alpha: float)
         threshold = np.array([parameters.get("threshold", 0.5)])
         low, high = benefit_limits(group_sample(sample), threshold, alpha)
         return float(low[0]), float(high[0])
+    if function is roc_auc:
+        area = concordance(group_sample(sample), float(norm.isf(alpha / 2.0)))
+        # nor do bootstrap samples of separated outcomes vary
+        return (area.lower, area.upper) if area.method == "Clopper-Pearson" else (np.inf, -np.inf)
     if function is refinement_loss:
         return np.inf, _refinement_limit(sample, parameters.get("score"), alpha)
     return np.inf, -np.inf

@@ -74,8 +74,9 @@ class CalibrationSummary(FrameMixin):
     """Calibration in the large, calibration intercept and slope, and a smooth calibration curve.
 
     The ``method`` of intervals is "profile", "sandwich" with clusters or sampling weights,
-    "Clopper-Pearson" of ``observed_over_expected`` and equal predictions, and "DeLong" of ``c_index``.
-    ``to_frame()`` has all measures, one row each; docs/migration/r.md compares them with those of R.
+    "Clopper-Pearson" of ``observed_over_expected``, equal predictions and a ``c_index`` of 0 or 1, and
+    "DeLong" of another ``c_index``. ``to_frame()`` has all measures, one row each; docs/migration/r.md
+    compares them with those of R.
 
     Attributes
     ----------
@@ -376,7 +377,7 @@ def _robust_margin(
     return float(stdtrit(max(1.0 / (number @ fraction**2) - 1.0, 1.0), ndtr(z)) * error)
 
 
-def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
+def concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
     """Return the area under the ROC curve with its interval."""
     kinds = grouped.positives, grouped.weight - grouped.positives
     n_events, n_others = (float(kind.sum()) for kind in kinds)
@@ -403,7 +404,13 @@ def _concordance(grouped: GroupedOutcomes, z: float) -> IntervalEstimate:
         squares = kinds[0] @ np.square(event, out=event), kinds[1] @ np.square(other, out=other)
         sizes = np.array([n_events, n_others])
         variance, method = squares @ (sizes / np.maximum(sizes - 1.0, 1.0)), "DeLong"
-    margin = z * float(np.sqrt(variance)) if 0.0 < area < 1.0 else np.nan
+    if 0.0 < area < 1.0:
+        margin = z * float(np.sqrt(variance))
+    elif method == "DeLong":
+        # so many pairs have no sample in common, and none is in another order: their exact limits
+        margin, method = 1.0 - float(ndtr(-z)) ** (1.0 / min(n_events, n_others)), "Clopper-Pearson"
+    else:
+        margin = np.nan
     low, high = np.clip([area - margin, area + margin], 0.0, 1.0).tolist()
     return IntervalEstimate(area, low, high, method)
 
@@ -641,7 +648,7 @@ def summarize(grouped: GroupedOutcomes, confidence: float) -> CalibrationSummary
     n_contradicted, n_extreme = samples.contradictions()
     recalibrations = recalibration_intervals(grouped, confidence)
     likelihood = _likelihood_measures(grouped, recalibrations)
-    c_index = _concordance(grouped, -float(ndtri((1.0 - confidence) / 2.0)))
+    c_index = concordance(grouped, -float(ndtri((1.0 - confidence) / 2.0)))
     brier, alone = (
         mean_score(grouped.weight, grouped.positives, grouped.prob, "brier"),
         events / total * (1.0 - events / total),

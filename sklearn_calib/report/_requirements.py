@@ -601,8 +601,11 @@ def outcome_of(
         above, below = found.upper - value, value - found.lower
         with np.errstate(divide="ignore", invalid="ignore"):
             # how much narrower the interval would have to be, on the sides that cross a limit
-            if low < value < high:
-                ratio, projected = np.maximum(above / (high - value), below / (value - low)), "pass"
+            if low <= value <= high:
+                sides = (found.upper > high, above, high - value), (found.lower < low, below, value - low)
+                ratios = (float(np.divide(part, room)) for crosses, part, room in sides if crosses)
+                ratio = max(ratios, default=np.inf)
+                projected = "pass"
             else:
                 ratio = np.maximum(np.divide(below, value - high), np.divide(above, low - value))
         # or no estimate, or one at the limit

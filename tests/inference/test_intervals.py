@@ -743,6 +743,17 @@ def test_weights_by_class_and_the_default_metric():
     assert str(expected_under_calibration(y, p, **given)) == str(null)
 
 
+def test_area_under_the_curve_of_separated_outcomes():
+    """12 pairs of an event and another sample are independent."""
+    y, p = np.repeat([0, 1], [12, 20]), np.linspace(0.1, 0.9, 32)
+    found = confidence_interval(y, p, metric="roc_auc", n_resamples=20)
+    assert (found.lower, found.upper) == pytest.approx((0.025 ** (1 / 12), 1))
+    assert metrics.calibration_summary(y, p).c_index.lower == pytest.approx(found.lower)
+    assert confidence_interval(1 - y, p, metric="roc_auc", n_resamples=20).upper == pytest.approx(
+        1 - found.lower
+    )
+
+
 def test_losses_of_outcomes_that_are_all_right():
     """20 right ones: up to 16.8 % may be wrong, at level .025."""
     y, wrong = np.repeat([0, 1], 10), 1 - 0.025 ** (1 / 20)

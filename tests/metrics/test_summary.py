@@ -411,5 +411,7 @@ def test_the_interval_of_c_of_clusters_and_weights():
     assert weighted.c_index.upper == pytest.approx(area + norm.ppf(0.975) * error)
     for found in (twice, weighted):
         assert np.isnan([found.unreliability_index, found.quality_index, found.spiegelhalter_z]).all()
-    assert calibration_summary([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7]).c_index.estimate == 1.0
-    assert np.isnan(calibration_summary([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7]).c_index.upper)
+    given = [0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7]
+    assert calibration_summary(*given).c_index.lower == pytest.approx(0.025 ** (1 / 2))
+    twice = calibration_summary(*np.tile(given, 2), clusters=np.tile(np.arange(4), 2))
+    assert np.isnan(twice.c_index.lower)

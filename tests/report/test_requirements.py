@@ -232,11 +232,12 @@ def test_scores_of_few_samples_of_an_outcome_are_undecided():
     assert none.requirement == "brier_score in [0.0, 0.05], 0 samples of the rarer outcome"
     assert np.isinf(none.n_needed)
     assert none.detail.endswith("; more samples would show that it passes")
-    # nine events of sixty, ranked without an error: the range of the AUC of any outcomes is [0, 1]
+    # nine events of sixty, ranked without an error: the exact limit of nine pairs
     y, p = np.arange(60) >= 51, np.linspace(0.01, 0.9, 60)
     (few,) = judged({"roc_auc": [0.8, 1.0]}, y, p)
-    assert (few.outcome, few.lower, few.n_needed) == ("undecided", 1.0, 67)
-    (enough,) = judged({"roc_auc": [0.8, 1.0]}, np.arange(60) >= 50, p)
+    assert (few.outcome, few.lower) == ("undecided", pytest.approx(0.05 ** (1 / 9)))
+    assert few.n_needed == np.ceil(60 * ((1 - 0.05 ** (1 / 9)) / 0.2) ** 2)
+    (enough,) = judged({"roc_auc": [0.7, 1.0]}, np.arange(60) >= 50, p)
     assert enough.outcome == "pass"
     # an AUC that is not defined does not prevent the others
     for y, p in (([0, 0], [0.02, 0.03]), ([[0, 1], [0, 0]], [[0.1, 0.6], [0.2, 0.3]])):
