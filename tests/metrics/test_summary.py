@@ -413,5 +413,5 @@ def test_the_interval_of_c_of_clusters_and_weights():
         assert np.isnan([found.unreliability_index, found.quality_index, found.spiegelhalter_z]).all()
     given = [0, 0, 1, 1], [0.1, 0.2, 0.6, 0.7]
     assert calibration_summary(*given).c_index.lower == pytest.approx(0.025 ** (1 / 2))
-    twice = calibration_summary(*np.tile(given, 8), clusters=np.tile(np.arange(16), 2))
+    twice = calibration_summary(*np.tile(given, 16), clusters=np.tile(np.arange(32), 2))
     assert np.isnan(twice.c_index.lower)
