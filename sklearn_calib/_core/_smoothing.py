@@ -33,9 +33,10 @@ TAIL = 8.6
 SMALLEST_SCALE = 2.0**-14
 #: On the unit interval, reflected at its ends, a Gaussian of this scale is constant in double precision.
 WIDEST_SCALE = 64.0
-# Bins for each standard deviation on which masses are gathered. With moments up to the fifth, 4 leave an
-# error below |kernel^(6)|_1 / (2^6 6! 4^6) < 1e-7 of the total mass.
-_BINS_FOR_MOMENTS = 4
+# Bins for each standard deviation on which masses are gathered: of many samples, and of one, whose curve is
+# a ratio of sums, also where both are small. With moments up to the fifth, 4 leave an error below
+# |kernel^(6)|_1 / (2^6 6! 4^6) < 1e-7 of the total mass.
+_BINS_OF_MANY, _BINS_OF_ONE = 4, 6
 #: Nodes for each standard deviation at which sums are evaluated; the quadrature is of fourth order too.
 NODES_PER_SCALE = 12
 #: Moments kept of the masses in a bin, an even number.
@@ -61,8 +62,8 @@ def fast_count(s: float, per_scale: float = NODES_PER_SCALE) -> int:
 
 
 def moment_bins(s: float) -> int:
-    """Return the number of bins whose moments determine the coefficients at scale s."""
-    return fast_count(s, _BINS_FOR_MOMENTS)
+    """Return the number of bins whose moments determine the coefficients of many samples at scale s."""
+    return fast_count(s, _BINS_OF_MANY)
 
 
 class LogitPositions:
@@ -90,8 +91,7 @@ def coefficients_of_masses(
 
     With outcomes 0 and 1, return those of the samples of either outcome, (2, K).
     """
-    n_bins = moment_bins(s)
-    rows = 1 if outcome is None else 2
+    n_bins, rows = fast_count(s, _BINS_OF_ONE), 1 if outcome is None else 2
     # the moments of a bin are neighbors in memory, and two of them are one complex number
     moments = np.zeros(rows * n_bins * MOMENTS // 2, dtype=np.complex128)
     for part in blocks(n, CHUNK):

@@ -743,6 +743,19 @@ def test_weights_by_class_and_the_default_metric():
     assert str(expected_under_calibration(y, p, **given)) == str(null)
 
 
+def test_net_benefit_of_clusters_has_its_own_design_effect():
+    """Samples of a cluster have equal outcomes, but those that are treated are in clusters of their own."""
+    y = np.concatenate((np.repeat(np.arange(120) % 6 == 0, 10), np.arange(30) % 3 == 0)).astype(int)
+    p, clusters = (
+        np.repeat([0.15, 0.4], [1200, 30]),
+        np.append(np.repeat(np.arange(120), 10), 120 + np.arange(30)),
+    )
+    metric = partial(net_benefit, threshold=0.3)
+    alone, found = (confidence_interval(y, p, metric=metric, clusters=each) for each in (None, clusters))
+    assert found.design_effect > 9
+    assert 1 < (found.upper - found.lower) / (alone.upper - alone.lower) < 1.05
+
+
 def test_area_under_the_curve_of_separated_outcomes():
     """12 pairs of an event and another sample are independent."""
     y, p = np.repeat([0, 1], [12, 20]), np.linspace(0.1, 0.9, 32)
