@@ -126,6 +126,12 @@ def test_intervals_of_many_predictions(truth):
         assert metrics.interval_calibration_error(y, p) == pytest.approx(by_last_interval(y, p), abs=1e-12)
 
 
+def test_an_interval_of_all_predictions():
+    # only all residuals together cancel
+    p = 0.5 + np.linspace(-1e-3, 1e-3, 700)
+    assert metrics.interval_calibration_error(p > 0.5, p) == pytest.approx(2e-3)
+
+
 def test_more_predictions_than_intervals_can_separate():
     y, p = simulated(5000)
     exact = by_last_interval(y, p)
