@@ -124,7 +124,7 @@ def _at_accuracies(
 ) -> list[float]:
     """Return the mean of a loss at the exact limits of the accuracy.
 
-    If no sample is right, or none is wrong, its most likely class, or the second, is in place of the label.
+    If no sample is right, or none is wrong, the most likely class, or the second, is in place of the label.
     """
     (confident,) = class_samples(problem, "confidence")
     right, w = confident.y == 1, confident.weights
@@ -246,7 +246,8 @@ def _refinement_limit(sample: _validation.BinarySample, score: str | None, alpha
                 if end
                 else min(frequency(at), others.min(initial=1.0))
             )
-    rate = np.clip(0.5, *event_rate_limits(grouped, 1.0 - alpha))
+    # an event rate beyond either limit can have a smaller score
+    rate = np.clip(0.5, *event_rate_limits(grouped, 1.0 - alpha / 2.0))
     of_other, of_event = loss.of_outcomes(np.array([rate]))
     most = float((1.0 - rate) * of_other[0] + rate * of_event[0])
     return min(mean_loss(loss, replace(sample, p=p), None, alpha).upper, most)

@@ -792,7 +792,7 @@ def test_refinement_loss_is_at_most_the_score_of_the_event_rate(score):
         assert found.estimate < found.upper <= most + 1e-11
     with pytest.warns(UserWarning, match="rarer class has only 0 samples"):
         none = confidence_interval(np.zeros(25, dtype=int), p[:25], metric=metric, pos_label=1)
-    rate = 1 - 0.025 ** (1 / 25)
+    rate = 1 - 0.0125 ** (1 / 25)
     entropy = -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
     assert none.upper == pytest.approx(rate * (1 - rate) if score == "brier" else entropy)
 
