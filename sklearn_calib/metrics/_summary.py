@@ -447,22 +447,35 @@ def _likelihood_measures(grouped: GroupedOutcomes, found: Recalibrations) -> dic
     }
 
 
+def _kish_size(grouped: GroupedOutcomes) -> float:
+    """Return the effective number of independent units, by their weights."""
+    unit, _, weight, _, number = _units(grouped)
+    of_unit = np.bincount(unit, weight)
+    return float((number @ of_unit) ** 2 / (number @ of_unit**2))
+
+
+def _most_samples(grouped: GroupedOutcomes) -> float:
+    """Return the number of samples; with sampling weights the effective one, whatever those of events."""
+    weights = grouped.design is not None and grouped.design.clusters is None
+    return _kish_size(grouped) if weights else grouped.samples.total
+
+
 def _effective_size(grouped: GroupedOutcomes, intercept: IntervalEstimate, z: float) -> float:
     """Return the number of independent samples whose number of events is as variable (Korn and Graubard).
 
     ``intercept`` is the calibration in the large, with its sandwich interval.
     """
+    design = grouped.design
     if not intercept.upper > intercept.lower:
-        # outcomes that are all equal do not show their dependence: the number of units
-        unit, _, weight, _, number = _units(grouped)
-        of_unit = np.bincount(unit, weight)
-        return float((number @ of_unit) ** 2 / (number @ of_unit**2))
+        # outcomes that are all equal do not show their dependence
+        return _kish_size(grouped)
     data = LogitOutcomes(grouped.uncertain())
     alone = data.standard_errors(data.fit_intercept())[0]
     size = grouped.total * (2.0 * z * alone / (intercept.upper - intercept.lower)) ** 2
-    by_class = grouped.design is not None and grouped.design.class_weights is not None
     # events of smaller weights, as of case-control samples, are more than their weight
-    return size if by_class else min(size, grouped.samples.total)
+    return (
+        size if design is not None and design.class_weights is not None else min(size, _most_samples(grouped))
+    )
 
 
 def event_rate_limits(
@@ -507,7 +520,7 @@ def size_of_mean(grouped: GroupedOutcomes, of_event: Array, of_other: Array, con
         return size_of_events(grouped, confidence)
     df = max(total * total / float(number @ of_unit**2) - 1.0, 1.0)
     variance *= (df + 1.0) / df * float(stdtrit(df, ndtr(z)) / z) ** 2
-    return min((float(number @ second) / total - mean**2) / variance, grouped.samples.total)
+    return min((float(number @ second) / total - mean**2) / variance, _most_samples(grouped))
 
 
 @shared_docs
