@@ -756,6 +756,13 @@ def test_net_benefit_of_clusters_has_its_own_design_effect():
     assert 1 < (found.upper - found.lower) / (alone.upper - alone.lower) < 1.05
 
 
+def test_a_wrong_sample_of_small_weight_does_not_make_intervals_shorter():
+    y, w = np.arange(100) % 2, np.repeat([1.0, 9.0], [80, 20])
+    p, wrong = np.where(y == 1, 0.99, 0.01), np.append(1 - y[0], y[1:])
+    none, one = (confidence_interval(each, p, metric="brier_score", sample_weight=w) for each in (y, wrong))
+    assert one.upper > none.upper > 0.05
+
+
 def test_area_under_the_curve_of_separated_outcomes():
     """12 pairs of an event and another sample are independent."""
     y, p = np.repeat([0, 1], [12, 20]), np.linspace(0.1, 0.9, 32)
