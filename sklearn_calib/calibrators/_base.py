@@ -420,7 +420,8 @@ class BaseCalibrator(
         if scores.ndim == 1 and scores.shape[0] <= BLOCK_ROWS:
             return self._probabilities(scores)
         proba = np.empty(scores.shape)
-        for part in blocks(scores.shape[0], *(() if scores.ndim == 1 else (_CHUNK, scores.shape[1]))):
+        budget, row = (None, 1) if scores.ndim == 1 else (_CHUNK, scores.shape[1])
+        for part in blocks(scores.shape[0], budget, row):
             # contiguous classes: sums over a short contiguous axis are slow
             proba[part] = self._probabilities(np.asfortranarray(scores[part]))
         return proba

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from sklearn_calib.metrics._decomposition import refinement_loss
 from sklearn_calib.metrics._metric_kernel import MeanLoss, declaration, without_partial
 from sklearn_calib.metrics._reductions import class_samples
 from sklearn_calib.metrics._scores import BRIER, LOG, mean_of_outcomes, roc_auc
-from sklearn_calib.metrics._summary import concordance, event_rate_limits, size_of_mean
+from sklearn_calib.metrics._summary import concordance, event_rate_limits, sizes_of_means
 
 
 class Mean(NamedTuple):
@@ -134,10 +134,11 @@ def _at_accuracies(
         if kind.any():
             means.append(float(np.average(values[kind], weights=w[kind])))
         else:
+            chance = chance if chance.any() else np.ones_like(chance)
             # an infinite loss without a chance does not count
-            rows = chance > 0.0 if chance.any() else slice(None)
-            weights = w[rows] * (chance[rows] if chance.any() else 1.0)
-            means.append(float(np.average(loss.of_classes(problem.p, label)[rows], weights=weights)))
+            rows = chance > 0.0
+            losses = loss.of_classes(problem.p, label)[rows]
+            means.append(float(np.average(losses, weights=(w * chance)[rows])))
     limits = event_rate_limits(group_sample(confident), 1.0 - alpha)
     return [rate * means[0] + (1.0 - rate) * means[1] for rate in limits]
 
@@ -148,7 +149,7 @@ def has_exact_limits(metric: Metric) -> bool:
 
 
 def least_limits(metric: Metric, sample: _validation.BinarySample, alpha: float) -> tuple[float, float]:
-    """Return limits that the interval of a refinement loss or of a net benefit contains; else no limits."""
+    """Return limits that the interval contains: of a net benefit, refinement loss, AUC of 0 or 1; or none."""
     function, parameters = without_partial(metric)
     if has_exact_limits(metric):
         threshold = np.array([parameters.get("threshold", 0.5)])
@@ -194,12 +195,10 @@ def _limits_of_rates(
     counts = grouped.positives, grouped.weight - grouped.positives
     true, false = (np.append(np.cumsum(count[::-1])[::-1], 0.0)[first] for count in counts)
     rates = np.array((grouped.positives.sum() - true if missed else true, false)) / grouped.total
-    size: Any = grouped.total
-    if (grouped.clusters or grouped.design) is not None:
-        # that of the sum, as both frequencies depend on the same clusters
-        chosen = ((place >= each, one, other) for each, one, other in zip(first, *factors, strict=True))
-        sums = ((one * (acted != missed), other * acted) for acted, one, other in chosen)
-        size = np.array([size_of_mean(grouped, *values, 1.0 - alpha) for values in sums])
+    # those of the sum, as both frequencies depend on the same clusters
+    chosen = ((place >= each, one, other) for each, one, other in zip(first, *factors, strict=True))
+    sums = ((one * (acted != missed), other * acted) for acted, one, other in chosen)
+    size = sizes_of_means(grouped, sums, 1.0 - alpha)
     low, high = clopper_pearson(size * rates, np.full(rates.shape, size), alpha / 2.0)
     added = (size * rates + 1.0) / (size + 2.0)
     correlation = np.where(factors[1] < 0.0, np.sqrt((added / (1.0 - added)).prod(axis=0)), 0.0)

@@ -252,9 +252,9 @@ def lower_distance_to_calibration(
     return error_of_groups(lambda grouped: float(_lower_distances([grouped], n_bins)[0]), *given)
 
 
-def _make_interval(prob: Array, n_samples: float, n_bins: int = DISTINCT) -> Evaluate:
+def _make_interval(prob: Array, n_samples: float) -> Evaluate:
     m = prob.shape[0]
-    starts = group_starts(uniform_bins(prob, n_bins)) if m > n_bins else np.arange(m)
+    starts = group_starts(uniform_bins(prob, DISTINCT)) if m > DISTINCT else np.arange(m)
     low, high = prob[starts], prob[np.append(starts[1:], m) - 1]
 
     def errors(count: Array, positives: Array) -> Array:

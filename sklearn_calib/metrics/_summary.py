@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -465,17 +465,15 @@ def _effective_size(grouped: GroupedOutcomes, intercept: IntervalEstimate, z: fl
 
     ``intercept`` is the calibration in the large, with its sandwich interval.
     """
-    design = grouped.design
     if not intercept.upper > intercept.lower:
         # outcomes that are all equal do not show their dependence
         return _kish_size(grouped)
     data = LogitOutcomes(grouped.uncertain())
     alone = data.standard_errors(data.fit_intercept())[0]
     size = grouped.total * (2.0 * z * alone / (intercept.upper - intercept.lower)) ** 2
+    by_class = grouped.design is not None and grouped.design.class_weights is not None
     # events of smaller weights, as of case-control samples, are more than their weight
-    return (
-        size if design is not None and design.class_weights is not None else min(size, _most_samples(grouped))
-    )
+    return size if by_class else min(size, _most_samples(grouped))
 
 
 def event_rate_limits(
@@ -497,30 +495,36 @@ def size_of_events(
     return _effective_size(grouped, intercept or _lines(grouped.uncertain(), z)[0], z)
 
 
-def size_of_mean(grouped: GroupedOutcomes, of_event: Array, of_other: Array, confidence: float) -> float:
-    """Return the number of samples, with weights or clusters the effective one, for the mean of a value.
+def sizes_of_means(
+    grouped: GroupedOutcomes, values: Iterable[tuple[Array, Array]], confidence: float
+) -> Array:
+    """Return the numbers of samples, with weights or clusters the effective ones, for means of values.
 
-    The value of each group is given for events and other samples. If it is constant, the number is that for
-    the event rate.
+    The values of each group are given for events and other samples. Of a constant, the number is that for the
+    event rate. Without weights and clusters, it is one number.
     """
     if (grouped.clusters or grouped.design) is None:
-        return grouped.total
+        return np.array(grouped.total)
     unit, group, weight, positives, number = _units(grouped)
-    of_unit = np.bincount(unit, weight)
+    of_unit, most = np.bincount(unit, weight), _most_samples(grouped)
     total, z = float(number @ of_unit), -float(ndtri((1.0 - confidence) / 2.0))
-    first, second = (
-        np.bincount(
-            unit, positives * of_event[group] ** power + (weight - positives) * of_other[group] ** power
+    df = max(_kish_size(grouped) - 1.0, 1.0)
+    scale = (df + 1.0) / df * float(stdtrit(df, ndtr(z)) / z) ** 2
+
+    def size(of_event: Array, of_other: Array) -> float:
+        first, second = (
+            np.bincount(
+                unit, positives * of_event[group] ** power + (weight - positives) * of_other[group] ** power
+            )
+            for power in (1, 2)
         )
-        for power in (1, 2)
-    )
-    mean = float(number @ first) / total
-    variance = float(number @ (first - mean * of_unit) ** 2) / total**2
-    if not variance > 0.0:
-        return size_of_events(grouped, confidence)
-    df = max(total * total / float(number @ of_unit**2) - 1.0, 1.0)
-    variance *= (df + 1.0) / df * float(stdtrit(df, ndtr(z)) / z) ** 2
-    return min((float(number @ second) / total - mean**2) / variance, _most_samples(grouped))
+        mean = float(number @ first) / total
+        variance = scale * float(number @ (first - mean * of_unit) ** 2) / total**2
+        if not variance > 0.0:
+            return size_of_events(grouped, confidence)
+        return min((float(number @ second) / total - mean**2) / variance, most)
+
+    return np.array([size(*pair) for pair in values])
 
 
 @shared_docs

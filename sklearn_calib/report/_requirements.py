@@ -603,7 +603,7 @@ def outcome_of(
             # how much narrower the interval would have to be, on the sides that cross a limit
             if low <= value <= high:
                 sides = (found.upper > high, above, high - value), (found.lower < low, below, value - low)
-                ratios = (float(np.divide(part, room)) for crosses, part, room in sides if crosses)
+                ratios = (float(np.divide(part, distance)) for crosses, part, distance in sides if crosses)
                 ratio = max(ratios, default=np.inf)
                 projected = "pass"
             else:
